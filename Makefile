@@ -1,0 +1,47 @@
+# Each goal sets up what it needs. A fresh machine needs Python 3.11 or newer, make, and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: demo dev test check lint types imports mutants wheel constraints clean
+
+demo: .venv/.installed      ## the whole job on real parts: make demo ARGS="--seed 7 --cases 300"
+	$(BIN)/acuse demo $(ARGS)
+
+dev: .venv/.installed       ## everything on the embedded pair, until Ctrl-C
+	$(BIN)/acuse dev $(ARGS)
+
+test: .venv/.installed      ## all rings that need no browser
+	$(BIN)/pytest $(ARGS)
+
+check: lint types imports test  ## what CI runs
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed
+	$(BIN)/mypy
+	$(BIN)/mypy tests/typing
+
+imports: .venv/.installed
+	$(BIN)/lint-imports
+
+mutants: .venv/.installed   ## breaks each invariant's mechanism once and shows which test notices
+	$(BIN)/python tests/mutants/run.py $(ARGS)
+
+wheel: .venv/.installed
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist .
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Acuse needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+constraints:                ## needs uv; pins every dependency, without index addresses
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url -o constraints.txt
+
+clean:
+	rm -rf .venv dist build
