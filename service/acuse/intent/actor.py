@@ -1,0 +1,38 @@
+"""The host's own actor that is told when an operation settles."""
+
+import re
+from typing import Final, Protocol
+
+from acuse.errors import InvalidField
+
+__all__ = ["ActorLike", "actor_address"]
+
+_ADDRESS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*/[A-Za-z_][A-Za-z0-9._:-]*")
+_MAX_ADDRESS: Final = 200
+
+
+class ActorLike(Protocol):
+    """What a Dramatiq actor has; the broker's library is not imported here."""
+
+    @property
+    def queue_name(self) -> str: ...
+
+    @property
+    def actor_name(self) -> str: ...
+
+
+def actor_address(on_settled: ActorLike | str) -> str:
+    """`queue/actor`, of an actor or of a text in that form. Raises `InvalidField`."""
+    if isinstance(on_settled, str):
+        address = on_settled
+    else:
+        try:
+            address = f"{on_settled.queue_name}/{on_settled.actor_name}"
+        except AttributeError:
+            raise InvalidField(field="on_settled", reason="must be a Dramatiq actor or a text 'queue/actor'") from None
+    if len(address) > _MAX_ADDRESS or not _ADDRESS.fullmatch(address):
+        raise InvalidField(
+            field="on_settled",
+            reason=f"must be 'queue/actor' in letters, digits and ._- with at most {_MAX_ADDRESS} characters",
+        )
+    return address
