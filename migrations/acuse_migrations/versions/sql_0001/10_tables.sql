@@ -1,0 +1,269 @@
+-- Tables of the ledger. Every time is the database's clock. Every invariant that one row can show is a CHECK; what two rows
+-- can show is a unique index; what is left is a guarded update in a function.
+
+create table acuse.meta (
+  key   text primary key,
+  value text not null
+);
+comment on table acuse.meta is 'One row per fact about this ledger; ledger_id tells messages of this ledger from those of another.';
+
+-- What the business says happened. Narrow and kept: it is its own tombstone, so that an event is never taken twice.
+create table acuse.event (
+  id            uuid primary key,
+  tenant        text not null check (length(tenant) between 1 and 100),
+  name          text not null check (length(name) between 1 and 100),
+  key           text check (length(key) between 1 and 200),
+  workflow_id   text check (length(workflow_id) between 1 and 200),
+  digest        bytea not null check (length(digest) = 32),
+  trace_context text check (length(trace_context) <= 200),
+  created_at    timestamptz not null
+);
+create unique index event_key on acuse.event (tenant, name, key) where key is not null;
+comment on index acuse.event_key is 'The same event said twice is one event.';
+
+-- The durable record of one effect at one provider account. It cannot be partitioned by time: the effect key, the chain and
+-- the doubt slot would need the partition key. So it stays whole and narrow, and outlives its payload as its own tombstone.
+create table acuse.operation (
+  id                  uuid primary key,
+  seq                 bigint generated always as identity,   -- order drawn at stage
+  tenant              text not null check (length(tenant) between 1 and 100),
+  event_id            uuid,
+  workflow_id         text check (length(workflow_id) between 1 and 200),
+  flow_version        text check (length(flow_version) between 1 and 200),
+  call_id             text check (length(call_id) between 1 and 200),
+  effect_key          text not null check (length(effect_key) between 1 and 200),
+  generation          int not null default 0 check (generation >= 0),
+  succeeds            uuid,
+  compensates         uuid,
+  action              text not null check (length(action) between 1 and 100),
+  provider            text not null check (length(provider) between 1 and 100),
+  account             text not null check (length(account) between 1 and 100),
+  target              text not null check (length(target) between 1 and 200),
+  digest              bytea not null check (length(digest) = 32),
+  approval_id         uuid,
+  charged             boolean not null default false,        -- a budget is used once per operation, not per attempt
+  ordering_key        text check (length(ordering_key) between 1 and 200),
+  not_after           timestamptz,
+  deliberate          boolean not null default false,        -- staged as distinct: a repetition on purpose
+  value               numeric(20, 4),
+  on_settled          text check (length(on_settled) between 3 and 200),
+  trace_context       text check (length(trace_context) <= 200),
+  status              text not null default 'prepared'
+                      check (status in ('prepared', 'dispatching', 'confirmed', 'rejected', 'unknown')),
+  outcome_code        text check (length(outcome_code) <= 60),
+  reason              text check (length(reason) <= 2000),
+  doubts              int not null default 0 check (doubts >= 0),
+  fence               bigint not null default 0 check (fence >= 0),
+  version             bigint not null default 1,             -- raised by every change; every verdict names the one it judged
+  attempts            int not null default 0 check (attempts >= 0),
+  first_sent_at       timestamptz,
+  retry_until         timestamptz,                           -- last moment to dispatch again with the same key
+  risk_accepted_at    timestamptz,
+  -- Where a pending operation is, so that none can be lost: exactly these five places exist.
+  handed_at           timestamptz,                           -- in the outbox or in the broker since
+  claim_until         timestamptz,                           -- a worker holds it until
+  due_at              timestamptz,                           -- wants work from then on
+  waiting             text check (waiting in ('dependency', 'ordering')),
+  held                text check (length(held) between 1 and 2000),  -- only a person can go on; says why
+  handovers           int not null default 0,                -- claims since the last progress
+  provider_request_id text check (length(provider_request_id) <= 300),
+  result_id           text check (length(result_id) <= 300),
+  result_version      text check (length(result_version) <= 300),
+  evidence_at         timestamptz,
+  delivery_status     text check (length(delivery_status) <= 60),
+  created_at          timestamptz not null,
+  updated_at          timestamptz not null,
+  settled_at          timestamptz,
+
+  constraint nothing_in_doubt_while_prepared check (status <> 'prepared' or doubts = 0 and first_sent_at is null),
+  constraint rejected_without_doubt check (status <> 'rejected' or doubts = 0),
+  constraint in_doubt_while_in_the_air check (status not in ('dispatching', 'unknown') or doubts >= 1),
+  constraint dispatching_needs_a_claim check (status <> 'dispatching' or claim_until is not null and fence > 0),
+  constraint confirmed_names_its_result check (status <> 'confirmed' or result_id is not null and evidence_at is not null),
+  constraint final_rows_want_nothing check (
+    status not in ('confirmed', 'rejected') or num_nonnulls(handed_at, claim_until, due_at, waiting, held) = 0),
+  constraint pending_rows_are_somewhere check (
+    status in ('confirmed', 'rejected') or num_nonnulls(handed_at, claim_until, due_at, waiting, held) >= 1),
+  constraint settled_rows_say_when check ((status in ('confirmed', 'rejected')) = (settled_at is not null)),
+  constraint generations_follow check ((generation > 0) = (succeeds is not null))
+);
+
+create unique index one_operation_per_effect on acuse.operation (tenant, effect_key, generation);
+comment on index acuse.one_operation_per_effect is 'One operation per intent; it outlives payload and ledger.';
+
+create unique index doubt_slot on acuse.operation (tenant, workflow_id, action, target, digest)
+  where status in ('prepared', 'dispatching', 'unknown') and not deliberate and workflow_id is not null;
+comment on index acuse.doubt_slot is
+  'Within one workflow the same intent is in the air once: an agent that asks again under a new call id gets the same operation.';
+
+create index doubtful_target on acuse.operation (tenant, workflow_id, action, target)
+  where status in ('dispatching', 'unknown') and not deliberate and workflow_id is not null;
+comment on index acuse.doubtful_target is
+  'Read by stage before it writes. It holds no prepared row, so that two stages never conflict under SERIALIZABLE.';
+
+create unique index one_of_a_chain_in_the_air on acuse.operation (tenant, provider, ordering_key)
+  where status in ('dispatching', 'unknown') and ordering_key is not null;
+create index chain on acuse.operation (tenant, provider, ordering_key, seq)
+  where status = 'prepared' and ordering_key is not null;
+
+-- Hot statements find pending rows only: the predicates name the columns that a final row leaves null, since a predicate on
+-- status alone made the planner read 20,000 prepared rows to settle one.
+create index handed on acuse.operation (handed_at) where handed_at is not null;
+create index claimed on acuse.operation (claim_until) where claim_until is not null;
+create index due on acuse.operation (due_at) where due_at is not null;
+create index waiting on acuse.operation (seq) where waiting is not null;
+create index held on acuse.operation (provider, seq) where held is not null;
+create index unresolved on acuse.operation (provider, first_sent_at) where status in ('dispatching', 'unknown');
+create index operation_event on acuse.operation (event_id) where event_id is not null;
+create index operation_workflow on acuse.operation (tenant, workflow_id) where workflow_id is not null;
+create index operation_approval on acuse.operation (approval_id) where approval_id is not null;
+
+create table acuse.dependency (
+  operation_id uuid not null references acuse.operation on delete cascade,
+  needs        uuid not null,     -- no foreign key: a missing one must be seen as missing, and never frees anybody
+  primary key (operation_id, needs),
+  check (operation_id <> needs)
+);
+create index dependants on acuse.dependency (needs);
+
+-- Rows that exist only until the relay has handed them to the broker.
+create table acuse.outbox_message (
+  id           bigint generated always as identity primary key,
+  queue        text not null check (length(queue) between 1 and 100),
+  operation_id uuid,              -- work for an adapter ...
+  message      jsonb,             -- ... or a message of the host: {"id", "actor", "args", "kwargs", "options"}
+  available_at timestamptz not null,
+  check (num_nonnulls(operation_id, message) = 1),
+  -- Refused here, in the host's own transaction: a row that no relay can move would stand at the front of its queue for ever.
+  constraint message_can_be_relayed check (message is null or (
+    jsonb_typeof(message->'id') = 'string' and jsonb_typeof(message->'actor') = 'string' and jsonb_typeof(message->'args') = 'array'
+    and jsonb_typeof(message->'kwargs') = 'object' and jsonb_typeof(message->'options') = 'object') is true)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+create index outbox_front on acuse.outbox_message (queue, available_at, id);
+create index outbox_operation on acuse.outbox_message (operation_id) where operation_id is not null;
+
+create table acuse.approval (
+  id          uuid primary key,
+  tenant      text not null check (length(tenant) between 1 and 100),
+  action      text not null check (length(action) between 1 and 100),
+  target      text not null check (length(target) between 1 and 200),
+  digest      bytea not null check (length(digest) = 32),
+  granted_by  text not null check (length(granted_by) between 1 and 200),
+  reason      text check (length(reason) <= 2000),
+  granted_at  timestamptz not null,
+  expires_at  timestamptz,
+  max_uses    int check (max_uses > 0),
+  used        int not null default 0,
+  revoked_at  timestamptz,
+  revoked_by  text check (length(revoked_by) between 1 and 200),
+  revoke_reason text check (length(revoke_reason) <= 2000),
+  check ((revoked_at is null) = (revoked_by is null)),
+  constraint budget_kept check (used >= 0 and (max_uses is null or used <= max_uses))
+);
+
+create table acuse.workflow (
+  tenant       text not null,
+  workflow_id  text not null,
+  cancelled_at timestamptz not null,
+  cancelled_by text not null check (length(cancelled_by) between 1 and 200),
+  reason       text check (length(reason) <= 2000),
+  primary key (tenant, workflow_id)
+);
+comment on table acuse.workflow is 'Workflows that were cancelled. One that is not here stands.';
+
+create table acuse.flow_version (
+  tenant       text not null,
+  flow_version text not null,
+  withdrawn_at timestamptz not null,
+  withdrawn_by text not null check (length(withdrawn_by) between 1 and 200),
+  reason       text check (length(reason) <= 2000),
+  primary key (tenant, flow_version)
+);
+
+create table acuse.account (
+  provider     text not null,
+  account      text not null,
+  paused_at    timestamptz,
+  paused_until timestamptz,      -- null while paused: until a person resumes it
+  paused_by    text,
+  pause_reason text check (length(pause_reason) <= 2000),
+  failures     int not null default 0,   -- in a row; the breaker reads it
+  opened_at    timestamptz,
+  updated_at   timestamptz not null,
+  primary key (provider, account)
+);
+
+create table acuse.incident (
+  id           uuid primary key,
+  operation_id uuid not null,
+  kind         text not null check (length(kind) between 1 and 60),
+  detail       jsonb not null default '{}',
+  opened_at    timestamptz not null,
+  closed_at    timestamptz,
+  closed_by    text,
+  close_reason text
+);
+create index incident_open on acuse.incident (opened_at) where closed_at is null;
+create unique index incident_once on acuse.incident (operation_id, kind) where closed_at is null;
+
+-- History, apart from the operation and by month of its UUIDv7, so that retention drops a partition and deletes no row.
+create table acuse.payload (
+  id   uuid not null,            -- of an operation or an event
+  body bytea not null check (length(body) <= 300000),
+  primary key (id)
+) partition by range (id);
+alter table acuse.payload alter column body set storage external;  -- hashed at every dispatch: read it whole, do not inflate it
+
+create table acuse.attempt (
+  operation_id        uuid not null,
+  number              int not null check (number > 0),
+  fence               bigint not null,
+  basis               text not null check (basis in ('first', 'same_key', 'upsert', 'accepted_risk')),
+  contract_version    text not null,
+  account             text not null,
+  provider_key        text not null,
+  pin                 jsonb not null,       -- what the adapter needs to send the very same bytes again
+  dispatched_at       timestamptz not null,
+  deadline            interval not null,
+  doubtful            boolean not null default true,
+  settled_at          timestamptz,
+  outcome             text check (outcome in ('accepted', 'refused', 'not_sent', 'ambiguous')),
+  reason              text check (length(reason) <= 2000),
+  needs_review        boolean not null default false,
+  late                boolean not null default false,   -- its worker had lost the claim when it came back
+  provider_request_id text,
+  result_id           text,
+  result_version      text,
+  primary key (operation_id, number)
+) partition by range (operation_id);
+
+create table acuse.evidence (
+  operation_id uuid not null,
+  source       text not null check (source in ('receipt', 'lookup', 'webhook', 'operator')),
+  source_id    text not null check (length(source_id) between 1 and 300),
+  attempt      int not null,
+  finding      text not null check (finding in ('found', 'target_state', 'absent', 'refused_before', 'unavailable')),
+  detail       jsonb not null,
+  started_at   timestamptz not null,
+  recorded_at  timestamptz not null,
+  version      bigint not null,
+  primary key (operation_id, source, source_id)   -- the source's own unique id: told twice is known once
+) partition by range (operation_id);
+
+create table acuse.ledger (
+  operation_id uuid not null,
+  version      bigint not null,   -- the record version that this entry made
+  at           timestamptz not null,
+  kind         text not null,
+  from_status  text,
+  to_status    text not null,
+  by           text not null check (by in ('host', 'worker', 'recover', 'evidence', 'operator')),
+  actor        text,
+  reason       text,
+  outcome_code text,
+  fence        bigint,
+  attempt      int,
+  primary key (operation_id, version)
+) partition by range (operation_id);
+create unique index ledger_once on acuse.ledger (operation_id, fence, kind) where kind in ('dispatched', 'settled', 'late');
+comment on index acuse.ledger_once is 'A settle whose COMMIT reply was lost is recognised when it is repeated.';

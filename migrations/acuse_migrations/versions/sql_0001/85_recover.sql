@@ -1,0 +1,83 @@
+-- recover: what nobody works on any more. Everything here is judged on the operation's row alone, whatever became of the worker.
+
+create function acuse.expire_claims(p_limit int) returns table (id uuid, was text) language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare o operation%rowtype; v_from text;
+begin
+  set local synchronous_commit = on;
+  for o in select * from operation where claim_until is not null and claim_until < clock_timestamp()
+            order by claim_until limit p_limit for no key update skip locked loop
+    v_from := o.status;
+    -- An expired claim on dispatching becomes unknown; on anything else it just ends.
+    update operation t set claim_until = null, version = t.version + 1, updated_at = clock_timestamp(), handed_at = clock_timestamp(),
+           status = case when t.status = 'dispatching' then 'unknown' else t.status end,
+           reason = case when t.status = 'dispatching' then 'the worker did not come back: it may have been sent' else t.reason end,
+           outcome_code = case when t.status = 'dispatching' then 'claim_expired' else t.outcome_code end
+     where t.id = o.id returning * into o;
+    if v_from = 'dispatching' then
+      insert into ledger (operation_id, version, at, kind, from_status, to_status, by, reason, outcome_code, fence, attempt)
+        values (o.id, o.version, o.updated_at, 'expired', v_from, 'unknown', 'recover', o.reason, 'claim_expired', o.fence, o.attempts);
+      if o.doubts = 1 then perform acuse.tell_host(o); end if;
+    end if;
+    insert into outbox_message (queue, operation_id, available_at) values ('acuse.' || o.provider, o.id, clock_timestamp());
+    return query select o.id, v_from;
+  end loop;
+end $$;
+
+create function acuse.hand_over_due(p_limit int) returns int language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+declare v_count int;
+begin
+  with o as materialized (
+    select id, provider from operation where due_at is not null and due_at <= clock_timestamp() and claim_until is null
+     order by due_at limit p_limit for no key update skip locked),
+  u as (update operation t set due_at = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
+          from o where t.id = o.id returning t.id, t.provider)
+  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+  get diagnostics v_count = row_count;
+  return v_count;
+end $$;
+
+-- Waiting operations that wait for nothing any more: the wake-up met a claim and was lost, or a dependency was settled by evidence.
+create function acuse.hand_over_free(p_limit int, p_older_than interval) returns int language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+declare v_count int;
+begin
+  with o as materialized (
+    select id, provider from operation o where waiting is not null and updated_at < clock_timestamp() - p_older_than
+       and (acuse.turn(o) is null or acuse.turn(o) in ('dependency_rejected', 'dependency_missing') or acuse.standing(o, clock_timestamp()) is not null)
+     order by seq limit p_limit for no key update skip locked),
+  u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
+          from o where t.id = o.id returning t.id, t.provider)
+  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+  get diagnostics v_count = row_count;
+  return v_count;
+end $$;
+
+-- Handed to the broker long ago and not in the outbox. Ask the broker AFTER this read, never before: the other way round every
+-- message that was pushed in between looks lost. Read by pages: behind a slow provider the oldest are many and not lost.
+create function acuse.lost_candidates(p_older_than interval, p_limit int, p_after timestamptz default null, p_after_id uuid default null)
+  returns table (id uuid, version bigint, queue text, handed_at timestamptz)
+  language sql volatile set search_path = acuse, pg_catalog, pg_temp as $$
+  select o.id, o.version, 'acuse.' || o.provider, o.handed_at from operation o
+   where o.handed_at is not null and o.handed_at < clock_timestamp() - p_older_than
+     and o.handed_at >= coalesce(p_after, '-infinity') and (p_after is null or (o.handed_at, o.id) > (p_after, p_after_id))
+     and not exists (select 1 from outbox_message m where m.operation_id = o.id)
+   order by o.handed_at, o.id limit p_limit;
+$$;
+
+create function acuse.hand_over_lost(p_ids uuid[], p_versions bigint[]) returns int language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+declare v_count int;
+begin
+  with u as (
+    update operation t set handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
+      from (select x.id, x.v from unnest(p_ids, p_versions) x(id, v) order by x.id) x
+     where t.id = x.id and t.version = x.v and t.handed_at is not null
+       and not exists (select 1 from outbox_message m where m.operation_id = t.id)
+    returning t.id, t.provider)
+  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+  get diagnostics v_count = row_count;
+  return v_count;
+end $$;

@@ -1,0 +1,91 @@
+"""What nobody works on any more, handed over again. The judgement is in the database's functions; here is how to call them.
+
+Every function does one bounded piece and returns how much it did; fewer than `limit` means that nothing more is there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+__all__ = [
+    "Candidate",
+    "Expired",
+    "ensure_partitions",
+    "expire_claims",
+    "hand_over_due",
+    "hand_over_free",
+    "hand_over_lost",
+    "lost_candidates",
+]
+
+_EXPIRE_CLAIMS = text("select id, was from acuse.expire_claims(:limit)")
+_HAND_OVER_DUE = text("select acuse.hand_over_due(:limit)")
+_HAND_OVER_FREE = text("select acuse.hand_over_free(:limit, cast(:older_than as interval))")
+_LOST_CANDIDATES = text(
+    """
+    select id, version, queue, handed_at
+      from acuse.lost_candidates(cast(:older_than as interval), :limit, cast(:after as timestamptz), cast(:after_id as uuid))
+    """
+)
+_HAND_OVER_LOST = text("select acuse.hand_over_lost(cast(:ids as uuid[]), cast(:versions as bigint[]))")
+_SHORT_LOCK_TIMEOUT = text("select set_config('lock_timeout', '2000', true)")
+_ENSURE_PARTITIONS = text("select acuse.ensure_partitions(:months)")
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A claim that ended by time. `was`: the state before; `dispatching` became `unknown`, the others stayed what they were."""
+
+    id: UUID
+    was: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Handed to the broker long ago and not in the outbox: lost, unless the broker still holds it."""
+
+    id: UUID
+    version: int
+    queue: str
+    handed_at: datetime
+
+
+def expire_claims(connection: Connection, limit: int) -> list[Expired]:
+    """End claims whose time is over: on dispatching the operation becomes unknown, on anything else the claim just ends."""
+    return [Expired(row.id, row.was) for row in connection.execute(_EXPIRE_CLAIMS, {"limit": limit})]
+
+
+def hand_over_due(connection: Connection, limit: int) -> int:
+    """Hand over operations that wanted work from a time on that has come."""
+    return int(connection.execute(_HAND_OVER_DUE, {"limit": limit}).scalar_one())
+
+
+def hand_over_free(connection: Connection, limit: int, older_than: timedelta) -> int:
+    """Hand over waiting operations that wait for nothing any more, if nobody touched them for `older_than`."""
+    return int(connection.execute(_HAND_OVER_FREE, {"limit": limit, "older_than": older_than}).scalar_one())
+
+
+def lost_candidates(connection: Connection, older_than: timedelta, limit: int, after: Candidate | None = None) -> list[Candidate]:
+    """One page of candidates, the longest handed over first. Ask the broker what it holds AFTER this read, never before."""
+    asked = {
+        "older_than": older_than,
+        "limit": limit,
+        "after": after.handed_at if after else None,
+        "after_id": after.id if after else None,
+    }
+    return [Candidate(row.id, row.version, row.queue, row.handed_at) for row in connection.execute(_LOST_CANDIDATES, asked)]
+
+
+def hand_over_lost(connection: Connection, lost: Sequence[Candidate]) -> int:
+    """Hand over again those that have not changed since they were read. Returns how many that were."""
+    asked = {"ids": [one.id for one in lost], "versions": [one.version for one in lost]}
+    return int(connection.execute(_HAND_OVER_LOST, asked).scalar_one())
+
+
+def ensure_partitions(connection: Connection, months: int) -> int:
+    """Make the partitions of the history for so many months ahead, waiting at most 2 s. Returns how many were missing."""
+    connection.execute(_SHORT_LOCK_TIMEOUT)
+    return int(connection.execute(_ENSURE_PARTITIONS, {"months": months}).scalar_one())

@@ -1,0 +1,174 @@
+"""What the relay reads and takes from the outbox, and what it counts there. Knows queues, not providers.
+
+One batch is one transaction of a relay: `ready_queues` (which also locks them), the broker is asked how deep they are,
+`take_rows`, the rows are pushed, COMMIT. Until the COMMIT nobody else sees the rows gone, so a crash at any point leaves them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+__all__ = ["Census", "OutboxRow", "Wanted", "ledger_id", "ready_queues", "take_census", "take_rows"]
+
+STALLED_TRANSACTION_MILLISECONDS = 20_000
+"""A relay that stands still inside a batch (stopped, swapped out) would keep its queues locked: the server ends it. Longer
+than every time-out of the queue together; ending it at any point only doubles messages."""
+
+_LEDGER_ID = text("select value from acuse.meta where key = 'ledger_id'")
+
+# Which queues have rows to move now, of those that no other relay is moving at this moment.
+#
+# A plain `select distinct queue` reads every row, and a loose index scan reads every dead row of each queue while an old
+# snapshot is open somewhere. So known queues are probed from their trailing floor on, and unknown ones are looked for in the
+# gaps between the known names, where no dead rows lie. Names are ordered by the database: Python orders them differently.
+#
+# The lock is per queue and ends with the transaction. It is what keeps the bound of depth: two relays that read the depth
+# side by side would both fill the same room. It is only tried, so nobody waits and nobody deadlocks.
+_READY_QUEUES = text(
+    """
+    with known as (
+      select k.queue, coalesce(k.floor, '-infinity') as floor
+        from unnest(cast(:queues as text[]), cast(:floors as timestamptz[])) k(queue, floor)),
+    gap as (
+      select queue as low, lead(queue) over (order by queue) as high from (select queue from known union all select '') k),
+    ready as materialized (
+      select known.queue from known cross join lateral (
+        select from acuse.outbox_message o where o.queue = known.queue
+           and o.available_at >= known.floor and o.available_at <= statement_timestamp()
+         order by o.available_at limit 1) o
+      union all
+      select o.queue from gap cross join lateral (
+        select o.queue from acuse.outbox_message o where o.queue > gap.low and o.queue < gap.high order by o.queue limit 1) o
+       where gap.high is not null
+      union all
+      select o.queue from gap cross join lateral (
+        select o.queue from acuse.outbox_message o where o.queue > gap.low order by o.queue limit 1) o
+       where gap.high is null)
+    select ready.queue, set_config('idle_in_transaction_session_timeout', cast(:stalled as text), true)
+      from ready where pg_try_advisory_xact_lock(hashtextextended('acuse.relay ' || ready.queue, 0))
+    """
+)
+
+# Take the first rows of several queues, of each as many as it has room for.
+#
+# Lateral per queue, so that a full queue costs nothing (skipping full queues with `queue <> all(…)` read 1.2 million rows).
+# The ids go through an array: `id in (select … skip locked limit n)` may be planned as a loop that runs the inner select again
+# and deletes far more than n. Nothing remembers a "last id seen": a lower id that commits late is found like any other.
+_TAKE_ROWS = text(
+    """
+    with front as materialized (
+      select o.id
+        from unnest(cast(:queues as text[]), cast(:limits as int[]), cast(:floors as timestamptz[])) q(queue, most, floor)
+       cross join lateral (
+        select id from acuse.outbox_message o where o.queue = q.queue
+           and o.available_at >= coalesce(q.floor, '-infinity') and o.available_at <= statement_timestamp()
+         order by o.available_at, o.id limit q.most for update skip locked) o)
+    delete from acuse.outbox_message where id = any(array(select id from front))
+    returning id, queue, operation_id, message, available_at
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """One row that was taken: work on an operation, or a message of the host (`id`, `actor`, `args`, `kwargs`, `options`)."""
+
+    id: int
+    queue: str
+    operation_id: UUID | None
+    message: dict[str, Any] | None
+    available_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """At most `limit` rows of a queue, none that became available before `floor` (None: all)."""
+
+    queue: str
+    limit: int
+    floor: datetime | None = None
+
+
+def ledger_id(connection: Connection) -> str:
+    """The id of this ledger, which every message carries so that a worker of another ledger leaves it alone."""
+    return str(connection.execute(_LEDGER_ID).scalar_one())
+
+
+def ready_queues(connection: Connection, floors: Mapping[str, datetime | None]) -> list[str]:
+    """Queues with rows to move now, locked for this transaction. `floors`: the queues known so far, and where to start in each.
+
+    A queue that is not in `floors` is found too, at the latest one call later for each other new one.
+    """
+    asked = {"queues": list(floors), "floors": list(floors.values()), "stalled": str(STALLED_TRANSACTION_MILLISECONDS)}
+    return [row.queue for row in connection.execute(_READY_QUEUES, asked)]
+
+
+def take_rows(connection: Connection, wanted: Sequence[Wanted]) -> list[OutboxRow]:
+    """Delete and return the first rows of each queue, in the order in which they became available."""
+    asked = {
+        "queues": [one.queue for one in wanted],
+        "limits": [one.limit for one in wanted],
+        "floors": [one.floor for one in wanted],
+    }
+    rows = [
+        OutboxRow(row.id, row.queue, row.operation_id, row.message, row.available_at)
+        for row in connection.execute(_TAKE_ROWS, asked)
+    ]
+    return sorted(rows, key=lambda row: (row.available_at, row.id))
+
+
+_STATEMENT_TIMEOUT = text("select set_config('statement_timeout', '5000', true)")  # a scrape never weighs on a sick database
+_UNRESOLVED = text(
+    """
+    select provider, status, count(*) as operations, extract(epoch from clock_timestamp() - min(first_sent_at))::float8 as oldest
+      from acuse.operation where status in ('dispatching', 'unknown') group by provider, status
+    """
+)
+_HELD = text("select provider, count(*) as operations from acuse.operation where held is not null group by provider")
+_OUTBOX = text(
+    """
+    select queue, count(*) as messages, greatest(0, extract(epoch from clock_timestamp() - min(available_at)))::float8 as oldest
+      from acuse.outbox_message group by queue
+    """
+)
+_INCIDENTS = text("select kind, count(*) as incidents from acuse.incident where closed_at is null group by kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What is unfinished at one moment. Ages in seconds by the database's clock; a key that is not there counts 0."""
+
+    unresolved: Mapping[tuple[str, str], int]
+    """Operations in doubt by (provider, state)."""
+    oldest_unresolved: Mapping[str, float]
+    """Since the first send of the oldest operation in doubt, by provider."""
+    held: Mapping[str, int]
+    """Operations that only a person can carry on, by provider."""
+    outbox: Mapping[str, int]
+    """Rows that were not moved yet, by queue."""
+    oldest_outbox: Mapping[str, float]
+    """Since the oldest row could have been moved, by queue; 0 if none is available yet."""
+    incidents: Mapping[str, int]
+    """Open incidents by kind."""
+
+
+def take_census(connection: Connection) -> Census:
+    """Count what is unfinished. Reads partial indexes only, and gives up after 5 s."""
+    connection.execute(_STATEMENT_TIMEOUT)
+    unresolved = connection.execute(_UNRESOLVED).all()
+    outbox = connection.execute(_OUTBOX).all()
+    oldest: dict[str, float] = {}
+    for row in unresolved:
+        oldest[row.provider] = max(oldest.get(row.provider, 0.0), row.oldest)
+    return Census(
+        unresolved={(row.provider, row.status): row.operations for row in unresolved},
+        oldest_unresolved=oldest,
+        held={row.provider: row.operations for row in connection.execute(_HELD)},
+        outbox={row.queue: row.messages for row in outbox},
+        oldest_outbox={row.queue: row.oldest for row in outbox},
+        incidents={row.kind: row.incidents for row in connection.execute(_INCIDENTS)},
+    )
