@@ -39,13 +39,12 @@ def _admin(server_url: str) -> Engine:
     )
 
 
-def _create_database(server_url: str, template: str = "template1") -> str:
+def _create_database(server_url: str, template_url: str | None = None) -> str:
     """An empty database, or a copy of one that nobody is connected to."""
     name = f"acuse_test_{uuid.uuid4().hex[:12]}"
+    template = "template1" if template_url is None else make_url(template_url).database
     with _admin(server_url).connect() as connection:
-        connection.execute(
-            text(f"create database {name} template {template if '/' not in template else make_url(template).database}")
-        )
+        connection.execute(text(f"create database {name} template {template}"))
     return make_url(server_url).set(drivername="postgresql+psycopg", database=name).render_as_string(hide_password=False)
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 
 from sqlalchemy import create_engine, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from acuse_migrations.upgrade import HEAD, print_sql, upgrade
@@ -33,7 +33,13 @@ class MigrateCommand:
             print("acuse migrate: say which database: set ACUSE_DATABASE_URL or give --database-url", file=sys.stderr)
             return 2
         try:
-            url = make_url(arguments.database_url).set(drivername="postgresql+psycopg")
+            given = make_url(arguments.database_url)
+            if given.get_backend_name() != "postgresql":
+                print(
+                    f"acuse migrate: the URL names {given.get_backend_name()}: PostgreSQL 15 or newer is needed", file=sys.stderr
+                )
+                return 2
+            url = given.set(drivername="postgresql+psycopg")
             with create_engine(url, poolclass=NullPool).begin() as connection:
                 upgrade(connection)
         except ArgumentError:
@@ -41,6 +47,9 @@ class MigrateCommand:
             return 2
         except OperationalError as error:
             print(f"acuse migrate: the database does not answer: {error.orig}", file=sys.stderr)
+            return 1
+        except DBAPIError as error:
+            print(f"acuse migrate: the database refuses, and nothing was changed: {error.orig}", file=sys.stderr)
             return 1
         print(f"schema acuse is at {HEAD}", file=sys.stderr)
         return 0

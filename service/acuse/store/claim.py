@@ -31,7 +31,7 @@ _FINISHED = text("select id from acuse.operation where id = any(cast(:ids as uui
 _HAND_BACK = text(
     """
     insert into acuse.outbox_message (queue, operation_id, available_at)
-    select 'acuse.' || provider, id, clock_timestamp() from acuse.operation
+    select acuse.queue_of(provider, status), id, clock_timestamp() from acuse.operation
      where id = any(cast(:ids as uuid[])) and handed_at is not null
     """
 )

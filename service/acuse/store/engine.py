@@ -36,6 +36,7 @@ def _options(pool_size: int, name: str) -> dict[str, object]:
         "max_overflow": 0,
         "pool_timeout": POOL_TIMEOUT_SECONDS,
         "pool_pre_ping": True,
+        "hide_parameters": True,  # an error's text goes into logs, and parameters hold what may not
         "connect_args": {"application_name": name},
     }
 

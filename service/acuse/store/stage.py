@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 from uuid import UUID
 
-from acuse.errors import ApprovalError, EffectConflict, InDoubt, InvalidField, RetryTransaction
+from acuse.errors import ApprovalError, ConfigurationError, EffectConflict, InDoubt, InvalidField, RetryTransaction
 from acuse.identifier import event_id, operation_id
 from acuse.intent import differing_paths
 from acuse.protocol import State
@@ -76,7 +76,9 @@ def _refuse(row: _Found, request: Request) -> NoReturn:
             raise InvalidField(field=str(row.detail).partition(" ")[0], reason=str(row.detail).partition(" ")[2])
         case "retry_transaction":
             raise RetryTransaction(sqlstate="40001")
-    raise AssertionError(f"acuse.stage answered {row.outcome}")
+    raise ConfigurationError(
+        f"acuse.stage answered {row.outcome!r}, which this version does not know; compare the schema's version"
+    )
 
 
 def _refuse_successor(row: _Found) -> NoReturn:

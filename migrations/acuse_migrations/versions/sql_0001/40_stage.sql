@@ -12,6 +12,12 @@
 -- Why a function: an INSERT … ON CONFLICT and a look in one statement share a snapshot, and after waiting for a concurrent
 -- committer that snapshot is too old to see its row. Each statement in here has its own.
 
+create function acuse.queue_of(p_provider text, p_status text) returns text language sql immutable
+  set search_path = pg_catalog, pg_temp
+  return 'acuse.' || p_provider || case p_status when 'unknown' then '.doubt' else '' end;
+comment on function acuse.queue_of(text, text) is
+  'Operations in doubt travel on a queue of their own: behind a backlog of new ones, the windows of their keys would run out.';
+
 create type acuse.staged as (
   ref int, outcome text, operation_id uuid, event_id uuid, status text, result_id text, existing bytea, detail text
 );
@@ -26,7 +32,7 @@ declare
   v_key text := p_item->>'effect_key'; v_generation int := 0;
   v_succeeds uuid := (p_item->>'succeeds')::uuid; v_approval uuid := (p_item->>'approval')::uuid;
   v_deliberate boolean := coalesce((p_item->>'distinct')::boolean, false);
-  v_provider text := split_part(v_action, '.', 1); v_queue text := 'acuse.' || split_part(v_action, '.', 1);
+  v_provider text := split_part(v_action, '.', 1); v_queue text := acuse.queue_of(split_part(v_action, '.', 1), 'prepared');
   v_id uuid := acuse.uuid7(); v_needs uuid[]; v_now timestamptz; v_old operation%rowtype; v_said json;
 begin
   v_said := (p_item->>'body')::json;

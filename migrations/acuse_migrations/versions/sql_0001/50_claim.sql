@@ -49,7 +49,7 @@ create function acuse.wake_next(p_id uuid) returns int language plpgsql volatile
 declare v_count int;
 begin
   insert into outbox_message (queue, operation_id, available_at)
-  select 'acuse.' || n.provider, n.id, clock_timestamp() from (
+  select acuse.queue_of(n.provider, 'prepared'), n.id, clock_timestamp() from (
     select n.id, n.provider from dependency d join operation n on n.id = d.operation_id
      where d.needs = p_id and n.status = 'prepared' and n.held is null
     union

@@ -75,7 +75,7 @@ begin
             case when v_live then 'worker' when o.status = 'prepared' then 'recover' else 'evidence' end, p_reason, p_code, p_fence, p_attempt);
   if o.status is distinct from v_from and o.status in ('confirmed', 'rejected') then
     perform acuse.finished(o);
-  elsif o.status = 'unknown' and v_from = 'dispatching' and o.doubts = 1 then
+  elsif o.status = 'unknown' and v_from = 'dispatching' and p_outcome = 'ambiguous' and o.doubts = 1 then
     perform acuse.tell_host(o);   -- the doubt, in the host's own code
   end if;
   if p_pause is not null then

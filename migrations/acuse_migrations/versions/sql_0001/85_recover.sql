@@ -20,7 +20,7 @@ begin
         values (o.id, o.version, o.updated_at, 'expired', v_from, 'unknown', 'recover', o.reason, 'claim_expired', o.fence, o.attempts);
       if o.doubts = 1 then perform acuse.tell_host(o); end if;
     end if;
-    insert into outbox_message (queue, operation_id, available_at) values ('acuse.' || o.provider, o.id, clock_timestamp());
+    insert into outbox_message (queue, operation_id, available_at) values (acuse.queue_of(o.provider, o.status), o.id, clock_timestamp());
     return query select o.id, v_from;
   end loop;
 end $$;
@@ -33,8 +33,8 @@ begin
     select id, provider from operation where due_at is not null and due_at <= clock_timestamp() and claim_until is null
      order by due_at limit p_limit for no key update skip locked),
   u as (update operation t set due_at = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
-          from o where t.id = o.id returning t.id, t.provider)
-  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+          from o where t.id = o.id returning t.id, t.provider, t.status)
+  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;
@@ -49,8 +49,8 @@ begin
        and (acuse.turn(o) is null or acuse.turn(o) in ('dependency_rejected', 'dependency_missing') or acuse.standing(o, clock_timestamp()) is not null)
      order by seq limit p_limit for no key update skip locked),
   u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
-          from o where t.id = o.id returning t.id, t.provider)
-  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+          from o where t.id = o.id returning t.id, t.provider, t.status)
+  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;
@@ -60,7 +60,7 @@ end $$;
 create function acuse.lost_candidates(p_older_than interval, p_limit int, p_after timestamptz default null, p_after_id uuid default null)
   returns table (id uuid, version bigint, queue text, handed_at timestamptz)
   language sql volatile set search_path = acuse, pg_catalog, pg_temp as $$
-  select o.id, o.version, 'acuse.' || o.provider, o.handed_at from operation o
+  select o.id, o.version, acuse.queue_of(o.provider, o.status), o.handed_at from operation o
    where o.handed_at is not null and o.handed_at < clock_timestamp() - p_older_than
      and o.handed_at >= coalesce(p_after, '-infinity') and (p_after is null or (o.handed_at, o.id) > (p_after, p_after_id))
      and not exists (select 1 from outbox_message m where m.operation_id = o.id)
@@ -76,8 +76,8 @@ begin
       from (select x.id, x.v from unnest(p_ids, p_versions) x(id, v) order by x.id) x
      where t.id = x.id and t.version = x.v and t.handed_at is not null
        and not exists (select 1 from outbox_message m where m.operation_id = t.id)
-    returning t.id, t.provider)
-  insert into outbox_message (queue, operation_id, available_at) select 'acuse.' || provider, id, clock_timestamp() from u;
+    returning t.id, t.provider, t.status)
+  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;
