@@ -20,16 +20,14 @@ def check(settings: Settings) -> Iterator[tuple[str, str, str]]:
     try:
         seen = queue.server()
         yield "ok", "redis", f"{seen.product} {seen.version} answers"
-        queue.check()
         if seen.keeps_all:
-            yield (
-                "ok",
-                "redis",
-                f"it drops nothing to make room (maxmemory-policy {seen.policy}{'' if seen.limit else ', no limit'})",
-            )
-        else:
+            limit = "" if seen.limit else ", no limit"
+            yield "ok", "redis", f"it drops nothing to make room (maxmemory-policy {seen.policy}{limit})"
+        elif seen.keeps_queues:
             sentence = f"maxmemory-policy is {seen.policy}: queues stay, but what else expires in there may go; set noeviction"
             yield "note", "redis", sentence
+        else:
+            queue.check()  # it says what is wrong and what to do
     except QueueUnavailable as error:
         yield "wrong", "redis", f"{error}; nothing is lost meanwhile, commits go on and rows wait in the outbox"
     except ConfigurationError as error:

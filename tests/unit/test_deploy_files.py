@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 import acuse_adapters
+from acuse.command.accounts import accounts
+from acuse.command.incidents import incidents
+from acuse.command.main import Command
 from acuse.command.operations import operations
 from acuse.settings import Settings
 from acuse_adapters.port.settings import AdapterSettings
@@ -106,9 +109,11 @@ def anchors() -> set[str]:
 
 
 def _incidents(node: ast.AST) -> set[str]:
-    """The kinds of incidents that a node opens: `incident="…"`, `open_incident(…, "…", …)`, or what `contradiction` returns."""
+    """The kinds of incidents that a node opens: `incident="…"`, `open_incident(…, "…", …)`, `Unreadable(…, "…")`, or
+    what `contradiction` returns.
+    """
     values: list[ast.expr | None] = []
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("incident"):
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("incident", "Unreadable")):
         values = list(node.args[1:])
     elif isinstance(node, ast.keyword) and node.arg == "incident":
         values = [node.value]
@@ -268,8 +273,18 @@ def test_every_function_and_table_that_the_runbook_uses_exists() -> None:
     made = set(re.findall(r"create (?:or replace )?(?:function|table) acuse\.(\w+)", sql))
 
     used = set(re.findall(r"(?:from|update|select) acuse\.(\w+)", RUNBOOK))
-    assert used == {"pause_account", "resume_account", "incident", "account"}
     assert used <= made
+
+
+@pytest.mark.parametrize(("name", "command"), [("accounts", accounts), ("incidents", incidents), ("operations", operations)])
+def test_every_call_of_the_runbook_is_understood_by_the_command(name: str, command: Command) -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    calls = re.findall(rf"^acuse {name} (.+)$", RUNBOOK, re.MULTILINE) + re.findall(rf"`acuse {name} ([^`]+)`", RUNBOOK)
+
+    assert calls
+    for call in calls:
+        parser.parse_args(shlex.split(f"{call} op_1" if call == "show" else call, comments=True))
 
 
 def test_every_act_of_the_runbook_is_understood_by_the_command() -> None:
