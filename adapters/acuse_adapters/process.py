@@ -1,11 +1,9 @@
 """A worker process: a real Dramatiq worker with the engine inside, from boot to SIGTERM."""
 
 import random
-import signal
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from types import FrameType
 
 import redis
 import structlog
@@ -14,6 +12,7 @@ from prometheus_client import start_http_server
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from acuse.command.stopping import stopped_by_signals
 from acuse.errors import ConfigurationError
 from acuse.settings import Settings
 from acuse.store.engine import async_engine, sync_engine
@@ -57,9 +56,10 @@ class WorkerProcess:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or until `stop`. Returns the exit code."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._signalled)
-            signal.signal(signal.SIGINT, self._signalled)
+        with stopped_by_signals(self._stop):
+            return self._run()
+
+    def _run(self) -> int:
         self._wait_for("redis", self._ping_redis)
         self._wait_for("database", self._read_schema)
         if self._stop.is_set():
@@ -97,9 +97,6 @@ class WorkerProcess:
             start_http_server(port, host, registry=self.counters.registry)
         except OSError as error:
             raise ConfigurationError(f"ACUSE_METRICS_PORT: cannot listen on {host}:{port} ({error.strerror})") from error
-
-    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        self._stop.set()
 
     def _check(self) -> None:
         if not self._registry.adapters:

@@ -1,17 +1,16 @@
 """The relay process: relay and recover loop in a thread each, and /metrics if asked for."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
-from types import FrameType
 
 import prometheus_client
 import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from acuse.command.stopping import stopped_by_signals
 from acuse.errors import ConfigurationError
 from acuse.settings import Settings
 from acuse.store.engine import sync_engine
@@ -98,7 +97,7 @@ class RelayProcess:
         with ExitStack() as stack:
             stack.callback(self._engine.dispose)
             stack.callback(self._queue.close)
-            stack.enter_context(_stopped_by_signals(self._stop))
+            stack.enter_context(stopped_by_signals(self._stop))
             if self._metrics_address is not None:
                 stack.callback(self._serve_metrics(*self._metrics_address))
             for thread in threads:
@@ -162,27 +161,3 @@ class RelayProcess:
             thread.join()
 
         return end
-
-
-@contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` on SIGTERM and SIGINT; from then on the former handlers stand again, so that a second signal gets through."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def restore() -> None:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-    def signalled(_number: int, _frame: FrameType | None) -> None:
-        restore()
-        stop.set()
-
-    for number in former:
-        signal.signal(number, signalled)
-    try:
-        yield
-    finally:
-        restore()

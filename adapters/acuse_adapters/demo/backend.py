@@ -1,7 +1,6 @@
 """The demonstration's backend as a process: closes cases, then hears what became of its tickets in an actor of its own."""
 
 import argparse
-import signal
 import sys
 import threading
 
@@ -10,6 +9,7 @@ from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
 from sqlalchemy import text
 
+from acuse.command.stopping import stopped_by_signals
 from acuse.settings import load_settings
 from acuse.store.engine import sync_engine
 from acuse_adapters.demo.onboarding import close_case, create_tables
@@ -41,12 +41,12 @@ def main() -> int:
     worker = Worker(broker, queues={QUEUE}, worker_timeout=50, worker_threads=2)
     worker.start()
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    for number in range(1, cases + 1):
-        if stop.is_set():
-            break
-        close_case(engine, number)
-    stop.wait()
+    with stopped_by_signals(stop):
+        for number in range(1, cases + 1):
+            if stop.is_set():
+                break
+            close_case(engine, number)
+        stop.wait()
     worker.stop()
     return 0
 

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from acuse import Ledger
 from acuse.command.logging import configure_logging
+from acuse.command.stopping import stopped_by_signals
 from acuse.embedded import EmbeddedError, EmbeddedPair
 from acuse.errors import ConfigurationError
 from acuse.ledger import OperationRecord
@@ -84,10 +85,9 @@ def _report(play: Play, engine: Engine, seconds: float, arguments: argparse.Name
         for one in judgement.held[:1]:
             say(f"  acuse operations explain {one.operation}")
         stop = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        signal.signal(signal.SIGINT, lambda *_: stop.set())
-        while not stop.wait(0.5):
-            play.watch()
+        with stopped_by_signals(stop):
+            while not stop.wait(0.5):
+                play.watch()
     return 0 if judgement.good else 1
 
 

@@ -23,7 +23,7 @@ from acuse_adapters.simulators.process import Held, SimulatorProcess
 
 __all__ = ["Play", "Scene", "say"]
 
-LONGEST_SECONDS = 50.0
+LONGEST_SECONDS = 100.0
 """From the first case on. What is not final by then must have said why."""
 
 HELD_SECONDS = 20
@@ -32,7 +32,7 @@ HELD_SECONDS = 20
 LATE_SECONDS = 30.0
 """Longer than any provider's fault delays a write."""
 
-KEY_RETENTION_SECONDS = 24
+KEY_RETENTION_SECONDS = 18
 """The helpdesk forgets its keys this soon, so that a closed window can be seen within the demonstration."""
 
 ENVIRONMENT = {

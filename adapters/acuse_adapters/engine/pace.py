@@ -16,7 +16,7 @@ FULL_BACKOFF = 10
 LOOK_AFTER = timedelta(seconds=1)
 """The first look after an ambiguous answer: most late answers have been applied by then."""
 
-ACCOUNT_PAUSE = timedelta(seconds=15)
+ACCOUNT_PAUSE = timedelta(seconds=5)
 """How long an account rests after a fault of its own (401, suspended): the pause is taken again while the fault lasts."""
 
 NOT_MINE = timedelta(seconds=30)

@@ -3,13 +3,13 @@
 import argparse
 import json
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
 
 from acuse.command.fleet import Fleet
 from acuse.command.logging import configure_logging
+from acuse.command.stopping import stopped_by_signals
 from acuse.embedded import EmbeddedError, EmbeddedPair
 from acuse.errors import ConfigurationError
 
@@ -33,10 +33,8 @@ class DevCommand:
         """Start pair, schema, simulators, relay and worker; print how to reach them."""
         configure_logging("console", "warning")
         stop = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        signal.signal(signal.SIGINT, lambda *_: stop.set())
         try:
-            with EmbeddedPair(arguments.folder) as pair:
+            with stopped_by_signals(stop), EmbeddedPair(arguments.folder) as pair:
                 return _serve(pair, stop)
         except _Stopped:
             return 0

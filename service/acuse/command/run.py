@@ -1,15 +1,14 @@
 """`acuse run`: relay, recover loop and worker in one process, for small deployments."""
 
 import argparse
-import signal
 import threading
 from importlib.metadata import entry_points
-from types import FrameType
 from typing import Protocol
 
 import structlog
 
 from acuse.command.logging import configure_logging
+from acuse.command.stopping import stopped_by_signals
 from acuse.errors import AcuseError, ConfigurationError
 from acuse.settings import load_settings
 
@@ -63,15 +62,11 @@ class RunCommand:
             finally:
                 ended.set()
 
-        def signalled(_number: int, _frame: FrameType | None) -> None:
-            ended.set()
-
-        signal.signal(signal.SIGTERM, signalled)
-        signal.signal(signal.SIGINT, signalled)
         threads = [threading.Thread(target=work, args=(process,), name=type(process).__name__) for process in made]
         for thread in threads:
             thread.start()
-        ended.wait()
+        with stopped_by_signals(ended):
+            ended.wait()
         for process in made:
             process.stop()
         for thread in threads:

@@ -86,7 +86,8 @@ begin
            waiting = case p_gate when 'dependency_waiting' then 'dependency' when 'ordering_waiting' then 'ordering' end,
            held = case p_gate when 'dependency_missing' then 'what it depends on does not exist in this tenant' end,
            due_at = case p_gate when 'account_paused' then coalesce(p_paused_until, v_now + interval '30 s')
-                                when 'claim_too_short' then v_now end
+                                when 'claim_too_short' then v_now
+                                when 'stale_verdict' then v_now end   -- a late answer cleared the doubt under the verdict
      where id = o.id returning * into o;
   end if;
   return row(p_gate, null, null, null, o.version, o.status)::dispatched;

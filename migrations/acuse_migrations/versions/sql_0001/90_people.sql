@@ -80,7 +80,10 @@ begin
   v_to := case
     when p_act = 'confirm' and o.status = 'unknown' and p_result_id is not null then 'confirmed'
     when p_act = 'reject' and o.status in ('unknown', 'prepared') then 'rejected'
-    when p_act = 'suspect' and o.status = 'prepared' then 'unknown'
+    -- Of a chain one at a time is in doubt, also by suspicion: the others wait behind it.
+    when p_act = 'suspect' and o.status = 'prepared' and not exists (
+      select 1 from operation b where (b.tenant, b.provider, b.ordering_key) = (o.tenant, o.provider, o.ordering_key)
+         and b.ordering_key is not null and b.status in ('dispatching', 'unknown')) then 'unknown'
     when p_act in ('recheck', 'accept_risk') and o.status = 'unknown' then 'unknown'
     when p_act = 'resume' and o.status = 'prepared' then 'prepared'
   end;
