@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import structlog
 from sqlalchemy import Connection
@@ -58,8 +58,9 @@ class Book:
         self.lease = lease
 
     async def claim(self, ids: Sequence[UUID]) -> list[Claimed]:
-        """Claim what is free of `ids`. A claim whose reply was lost is nobody's and ends by itself: nothing was dispatched."""
-        return await self._until_done("claim", lambda c: claims.claim(c, ids, self.lease))
+        """Claim what is free of `ids`. Repeated with the same token, so that a claim whose reply was lost is found again."""
+        token = uuid4()
+        return await self._until_done("claim", lambda c: claims.claim(c, ids, self.lease, token=token))
 
     async def wake_behind(self, ids: Sequence[UUID]) -> None:
         """Wake what waits behind those of `ids` that are final: their message came once more."""

@@ -22,7 +22,7 @@ _CLAIM = text(
     """
     select id, fence, version, status, tenant, action, provider, account, target, digest, body, trace_context,
            attempts, pin, doubts, handovers
-      from acuse.claim(cast(:ids as uuid[]), :lease, :most)
+      from acuse.claim(cast(:ids as uuid[]), :lease, :most, cast(:token as uuid))
     """
 )
 _DEFER = text("select acuse.defer(:id, :fence, cast(:due as interval), :waiting, :held, :progress)")
@@ -64,9 +64,19 @@ class Claimed:
     handovers: int
 
 
-def claim(connection: Connection, ids: Sequence[UUID], lease: timedelta, most_handovers: int = MOST_HANDOVERS) -> list[Claimed]:
-    """Claim those of `ids` that are pending, due and free, in one statement. The others are somebody else's, or settled."""
-    rows = connection.execute(_CLAIM, {"ids": list(ids), "lease": lease, "most": most_handovers})
+def claim(
+    connection: Connection,
+    ids: Sequence[UUID],
+    lease: timedelta,
+    *,
+    token: UUID | None = None,
+    most_handovers: int = MOST_HANDOVERS,
+) -> list[Claimed]:
+    """Claim those of `ids` that are pending, due and free, in one statement. The others are somebody else's, or settled.
+
+    `token` is of this one request: asked again with it after a lost reply, the claims that it made are found, not missed.
+    """
+    rows = connection.execute(_CLAIM, {"ids": list(ids), "lease": lease, "most": most_handovers, "token": token})
     return [
         Claimed(
             id=row.id,

@@ -62,6 +62,7 @@ create table acuse.operation (
   -- Where a pending operation is, so that none can be lost: exactly these five places exist.
   handed_at           timestamptz,                           -- in the outbox or in the broker since
   claim_until         timestamptz,                           -- a worker holds it until
+  claim_token         uuid,                                  -- of the request that claimed it: the same request finds it again
   due_at              timestamptz,                           -- wants work from then on
   waiting             text check (waiting in ('dependency', 'ordering')),
   held                text check (length(held) between 1 and 2000),  -- only a person can go on; says why

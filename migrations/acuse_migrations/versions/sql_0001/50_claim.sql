@@ -1,6 +1,6 @@
 -- claim: take the right to work on operations for a while. The state does not change; the fencing token rises.
 
-create function acuse.claim(p_ids uuid[], p_lease interval, p_most_handovers int default 20)
+create function acuse.claim(p_ids uuid[], p_lease interval, p_most_handovers int default 20, p_token uuid default null)
   returns table (id uuid, fence bigint, version bigint, status text, tenant text, workflow_id text, call_id text, action text, provider text,
                  account text, target text, digest bytea, body bytea, trace_context text, attempts int, pin jsonb, doubts int,
                  handovers int)
@@ -12,14 +12,15 @@ begin
   with o as materialized (
     select o.id from operation o
      where o.id = any(p_ids) and o.status in ('prepared', 'unknown') and o.held is null
-       and (o.claim_until is null or o.claim_until < clock_timestamp())
+       -- A worker that lost the reply to its COMMIT asks with the same token, and takes its own claim again.
+       and (o.claim_until is null or o.claim_until < clock_timestamp() or o.claim_token = p_token)
        and (o.due_at is null or o.due_at <= clock_timestamp())
      order by o.id for no key update skip locked),   -- locked by another: that one is working on it
   c as (
     update operation t
        set fence = t.fence + 1, version = t.version + 1, handovers = t.handovers + 1, updated_at = clock_timestamp(),
            claim_until = case when t.handovers < p_most_handovers then clock_timestamp() + p_lease end,
-           handed_at = null, due_at = null, waiting = null,
+           claim_token = p_token, handed_at = null, due_at = null, waiting = null,
            -- Poison: it was taken so often without getting anywhere that it may be what kills the workers.
            held = case when t.handovers >= p_most_handovers
                        then format('parked: handed over %s times without progress', t.handovers) end
