@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: demo dev test check lint types imports mutants wheel constraints clean
+.PHONY: demo dev test check lint types imports mutants faults wheel constraints clean
 
 demo: .venv/.installed      ## the whole job on real parts: make demo ARGS="--seed 7 --cases 300"
 	$(BIN)/acuse demo $(ARGS)
@@ -26,6 +26,9 @@ types: .venv/.installed
 
 imports: .venv/.installed
 	$(BIN)/lint-imports
+
+faults: .venv/.installed    ## the fault matrix on real processes: make faults ARGS="--filter 'claim*' --json faults.json"
+	$(BIN)/acuse faults $(ARGS)
 
 mutants: .venv/.installed   ## breaks each invariant's mechanism once and shows which test notices
 	$(BIN)/python tests/mutants/run.py $(ARGS)

@@ -5,9 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import dramatiq
+import redis
 from dramatiq.asyncio import get_event_loop_thread
 from dramatiq.brokers.redis import RedisBroker
+from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import AsyncIO, Middleware
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from acuse_adapters.engine import Engine
 
@@ -87,13 +91,32 @@ def _fetch_no_more(consumer: Any) -> None:  # noqa: ANN401  # Dramatiq's thread;
         consumer.consumer.prefetch = 0
 
 
+class _Broker(RedisBroker):
+    """Dramatiq's broker, without the one gap through which a message stays with a worker that does not know of it.
+
+    A fetch whose reply is lost has moved messages to this worker. Asked again by the client itself, it would bring others, and
+    those would be taken as in good hands for as long as this worker lives: so the client repeats nothing, and a consumer that
+    starts again first puts back what this worker has fetched. What is in its hands then comes a second time, as any hint may.
+    """
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
+        """Return a consumer of a queue, after putting back what an earlier one had fetched."""
+        try:
+            if fetched := self.client.smembers(f"{self.namespace}:__acks__.{self.broker_id}.{queue_name}"):
+                self.do_requeue(queue_name, *fetched)
+        except redis.ConnectionError as error:
+            raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]
+        return super().consume(queue_name, prefetch, timeout)
+
+
 def make_broker(url: str, namespace: str, life: EngineLife) -> RedisBroker:
     """Return Dramatiq's Redis broker with what a worker of ours needs, and nothing that repeats or drops messages by itself.
 
     No Retries (a message is a hint; the ledger says what comes next), no TimeLimit (every call has a total deadline), no
     AgeLimit (an old hint is as good as a new one).
     """
-    broker: RedisBroker = RedisBroker(url=url, namespace=namespace, middleware=[AsyncIO(), life])  # type: ignore[no-untyped-call]
+    client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+    broker: RedisBroker = _Broker(client=client, namespace=namespace, middleware=[AsyncIO(), life])  # type: ignore[no-untyped-call]
     return broker
 
 

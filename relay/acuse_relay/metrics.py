@@ -99,6 +99,12 @@ def _of(census: Census) -> Iterator[Metric]:
         ["queue"],
         _alone(census.oldest_outbox),
     )
+    yield _gauge(
+        "acuse_accounts_paused",
+        "Accounts to which nothing is sent: paused, or their breaker is open.",
+        ["provider", "reason_kind"],
+        census.accounts.items(),
+    )
     yield _gauge("acuse_open_incidents", "Findings that contradict what is settled.", ["kind"], _alone(census.incidents))
 
 

@@ -21,6 +21,11 @@ _REJECTED = {
     "refused": "the provider refused it",
     "refused_before": "the provider's own record says that it refused",
 }
+_ACCOUNTS = {
+    "account_paused": "The account {account} is paused.",
+    "breaker_open": "The provider does not answer for {account}, so nothing is sent there but a probe now and then.",
+    "account_busy": "The account {account} takes no more calls at this moment: it is at its limit.",
+}
 _GATES = {
     "approval_missing": "the approval does not exist",
     "approval_mismatch": "the approval is for another action, target or payload",
@@ -63,10 +68,10 @@ def what_next(record: OperationRecord) -> str:
     if record.state is State.UNKNOWN:
         closed = record.retry_until is not None and record.retry_until < record.read_at
         repeated = "" if closed else ", or repeated where that is safe,"
-        return f"It is looked for{repeated} {_when(record)}.{_repeat(record)}"
+        return f"{_put_off(record)}It is looked for{repeated} {_when(record)}.{_repeat(record)}"
     if record.waiting is not None:
         return _waits(record)
-    return f"It is sent {_when(record)}."
+    return f"{_put_off(record)}It is sent {_when(record)}{_if_it_may(record)}."
 
 
 def _why_prepared(record: OperationRecord) -> str:
@@ -106,6 +111,19 @@ def _waits(record: OperationRecord) -> str:
     if not record.waits_for:
         return "What it waited for is settled; it is sent shortly."
     return f"It is sent when {' and '.join(record.waits_for)} {'is' if len(record.waits_for) == 1 else 'are'} confirmed."
+
+
+def _put_off(record: OperationRecord) -> str:
+    """Return what of its account it waits for, while it waits."""
+    if record.put_off is None or record.due_at is None or record.due_at <= record.read_at:
+        return ""
+    return _ACCOUNTS[record.put_off].format(account=f"{record.provider}/{record.account}") + " "
+
+
+def _if_it_may(record: OperationRecord) -> str:
+    if not _put_off(record):
+        return ""
+    return ", if its provider answers again by then" if record.put_off == "breaker_open" else ", if the account takes it then"
 
 
 def _when(record: OperationRecord) -> str:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import structlog
+from account_row import Account
 from bench import Bench
 from sqlalchemy import Engine
 
@@ -35,3 +36,9 @@ async def bench(engine: Engine, database_url: str, tenant: str) -> AsyncIterator
     await made.engine.stop(0)
     await database.dispose()
     assert made.illegal() == []
+
+
+@pytest.fixture
+def account(bench: Bench) -> Account:
+    """The row of the bench's account."""
+    return Account(bench)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from adapter_attempt import DEADLINE, Attempt, eventually, opened
 
-from acuse.protocol import Absent, Accepted, Ambiguous, Found, NotSent, Outcome, Receipt, Refused, Unavailable
+from acuse.protocol import Absent, Accepted, Ambiguous, Concerns, Found, NotSent, Outcome, Receipt, Refused, Unavailable
 from acuse_adapters.port import Adapter
 from acuse_adapters.simulators.fault import Fault
 from acuse_adapters.simulators.process import SimulatorProcess
@@ -116,7 +116,7 @@ async def test_a_key_whose_first_request_still_runs_is_asked_again_later(tickets
     # When it is repeated
     outcome = await attempt.send()
     # Then the repeat did nothing, and later it gets the result of the first
-    assert outcome == NotSent("409: the first request with this key is still running")
+    assert outcome == NotSent("409: the first request with this key is still running", concerns=Concerns.OPERATION)
     tickets.release()
     eventually(lambda: tickets.effects(attempt.id))
     repeated = await attempt.send()

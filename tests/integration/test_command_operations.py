@@ -231,6 +231,64 @@ def test_an_account_is_paused_listed_and_resumed(acuse: Run) -> None:
     assert again[:2] == (1, f"ticket/{account} was not paused: see acuse accounts list\n")
 
 
+def test_an_account_gets_limits_that_are_listed_and_lifted(acuse: Run) -> None:
+    account = uuid4().hex[:12]
+    words = ("accounts", "limit", "ticket", account, "--by", "ana", "--reason", "their terms")
+    limited = acuse(*words, "--concurrent", "4", "--per-second", "2.5")
+    [row] = [line for line in acuse("accounts", "list")[1].splitlines() if account in line]
+    [one] = [one for one in json.loads(acuse("accounts", "list", "--json")[1]) if one["account"] == account]
+    lifted = acuse(*words, "--none")
+    [after] = [one for one in json.loads(acuse("accounts", "list", "--json")[1]) if one["account"] == account]
+
+    assert limited[:2] == (0, f"ticket/{account}: at most 4 calls at once and at most 2.5 calls a second\n")
+    assert re.split(r" {2,}", row) == ["ticket", account, "ok", "4 at once, 2.5/s", "their terms"]
+    assert (one["max_concurrent"], one["max_per_second"], one["limited_by"]) == (4, 2.5, "ana")
+    assert lifted[:2] == (0, f"ticket/{account}: no limits any more\n")
+    assert (after["max_concurrent"], after["max_per_second"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), "limit: give --concurrent N, --per-second R or both"),
+        (("--none", "--concurrent", "4"), "limit: give --concurrent N"),
+        (("--concurrent", "0"), "concurrent: must be 1 to"),
+        (("--per-second", "-1"), "per_second: must be"),
+        (("--per-second", "nan"), "per_second: must be"),
+    ],
+)
+def test_a_limit_that_is_none_limits_nothing(acuse: Run, more: tuple[str, ...], said: str) -> None:
+    account = uuid4().hex[:12]
+    code, _, error = acuse("accounts", "limit", "ticket", account, "--by", "ana", "--reason", "r", *more)
+    assert (code, said in error) == (2, True)
+    assert account not in acuse("accounts", "list")[1]
+
+
+def test_an_open_breaker_is_listed_and_resume_lets_its_probe_through(acuse: Run, engine: Engine) -> None:
+    account = uuid4().hex[:12]
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                """insert into acuse.account (provider, account, failures, opened_at, openings, open_until, updated_at) values
+                   ('ticket', :account, 7, '2026-11-30 08:00Z', 3, clock_timestamp() + interval '5 min', clock_timestamp())"""
+            ),
+            {"account": account},
+        )
+
+    [row] = [line for line in acuse("accounts", "list")[1].splitlines() if account in line]
+    resumed, again = acuse("accounts", "resume", "ticket", account), acuse("accounts", "resume", "ticket", account)
+
+    assert re.split(r" {2,}", row)[:3] == ["ticket", account, "breaker"]
+    assert row.endswith("breaker: no answer since 2026-11-30 08:00:00Z, 7 failures in a row")
+    assert (resumed[0], again[0]) == (0, 1)
+    with engine.connect() as connection:
+        still = connection.execute(
+            text("select opened_at is not null and open_until <= clock_timestamp() from acuse.account where account = :account"),
+            {"account": account},
+        ).scalar_one()
+    assert still
+
+
 def test_a_pause_has_an_end_by_length_or_by_time(acuse: Run, engine: Engine) -> None:
     account = uuid4().hex[:12]
     words = ("accounts", "pause", "ticket", account, "--by", "ana", "--reason", "maintenance")

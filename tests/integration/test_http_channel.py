@@ -16,6 +16,7 @@ from acuse.protocol import (
     Absent,
     Accepted,
     Ambiguous,
+    Concerns,
     Consistency,
     Finding,
     Lookup,
@@ -257,7 +258,7 @@ async def test_an_answer_that_is_none_leaves_doubt(server: tuple[Server, str], r
     ("raw", "expected"),
     [
         (answer("422 Unprocessable", b'{"reason": "no such owner"}'), Refused("422", "no such owner")),
-        (answer("429 Too Many", b"{}", "Retry-After: 9"), NotSent("429: {}", timedelta(seconds=9))),
+        (answer("429 Too Many", b"{}", "Retry-After: 9"), NotSent("429: {}", timedelta(seconds=9), concerns=Concerns.ACCOUNT)),
         (answer("401 Unauthorized", b"{}"), NotSent("401: {}", account_fault=True)),
     ],
 )

@@ -98,6 +98,11 @@ def test_metrics_show_what_is_unfinished_and_no_payload(settings: Settings, ledg
             text("select acuse.defer(:id, :fence, null, null, 'look at it', true)"), {"id": held, "fence": fences[held]}
         )
         connection.execute(text("select acuse.open_incident(:id, 'duplicate_effect', null)"), {"id": doubtful})
+        connection.execute(text("select acuse.pause_account('crm', 'one', null, 'ann', 'audit')"))
+        connection.execute(
+            text("""insert into acuse.account (provider, account, failures, opened_at, openings, open_until, updated_at)
+                    values ('crm', 'two', 5, clock_timestamp(), 1, clock_timestamp(), clock_timestamp())""")
+        )
         connection.execute(
             text("""select acuse.send('later', '{"id": "1", "actor": "a", "args": [], "kwargs": {}, "options": {}}',
                     clock_timestamp() + interval '1 hour')""")
@@ -114,6 +119,7 @@ def test_metrics_show_what_is_unfinished_and_no_payload(settings: Settings, ledg
     assert 0 <= seen["acuse_oldest_unresolved_seconds", "crm"] < 60
     assert seen["acuse_held_operations", "crm"] == 1
     assert seen["acuse_open_incidents", "duplicate_effect"] == 1
+    assert seen["acuse_accounts_paused", "crm", "pause"] == seen["acuse_accounts_paused", "crm", "breaker"] == 1
     assert seen["acuse_outbox_depth", "later"] == 1
     assert seen["acuse_outbox_oldest_seconds", "later"] == 0
     assert seen["acuse_queue_depth", "acuse.crm"] >= 1

@@ -1,6 +1,6 @@
 """Breaks the mechanism of each invariant once, in a copy, and shows which test notices.
 
-Each `*.patch` beside this file begins with `# invariant: N`, `# what: a sentence`, `# tests: paths and node ids`, then a diff.
+Each `*.patch` here begins with `# invariant: N` (or none), `# what: a sentence`, `# tests: paths, node ids`, then a diff.
 Prints a table and `N killed, M survived`; exits with 1 if a mutant survives, no longer applies, or the tests fail without it.
 """
 

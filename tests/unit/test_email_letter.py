@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from acuse.errors import ConfigurationError
-from acuse.protocol import Accepted, Ambiguous, NotSent, Outcome, Receipt, Refused
+from acuse.protocol import Accepted, Ambiguous, Concerns, NotSent, Outcome, Receipt, Refused
 from acuse_adapters.email import SendEmail
 from acuse_adapters.email.adapter import EmailAdapter
 from acuse_adapters.email.classify import Step, at_dot, before_dot, lost
@@ -106,7 +106,7 @@ def test_a_message_is_ours_by_its_exact_id_and_agrees_though_servers_add_to_it()
         (Step.MAIL, 530, NotSent("MAIL: 530 no", account_fault=True)),
         (Step.MAIL, 451, NotSent("MAIL: 451 no")),
         (Step.MAIL, 552, Refused("552", "MAIL: 552 no")),
-        (Step.RCPT, 450, NotSent("RCPT: 450 no")),
+        (Step.RCPT, 450, NotSent("RCPT: 450 no", concerns=Concerns.OPERATION)),
         (Step.RCPT, 550, Refused("550", "RCPT: 550 no")),
         (Step.RCPT, -1, NotSent("RCPT: -1 no")),
         (Step.DATA, 451, NotSent("DATA: 451 no")),

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from acuse.errors import ConfigurationError
-from acuse.protocol import Ambiguous, Key, Minutes, NotSent, Outcome, Refused, Replays, RetryContract, Seconds, team
+from acuse.protocol import Ambiguous, Concerns, Key, Minutes, NotSent, Outcome, Refused, Replays, RetryContract, Seconds, team
 from acuse_adapters.crm.adapter import CrmAdapter
 from acuse_adapters.crm.settings import CrmSettings
 from acuse_adapters.http import HttpAdapter, Reply
@@ -100,11 +100,11 @@ def test_outside_of_send_a_failure_has_sent_nothing(phase: Phase, error: Excepti
         (401, NotSent("401: why", account_fault=True)),
         (403, NotSent("403: why", account_fault=True)),
         (404, Refused("404", "why")),
-        (409, NotSent("409: the first request with this key is still running")),
+        (409, NotSent("409: the first request with this key is still running", concerns=Concerns.OPERATION)),
         (412, Ambiguous("412: the key was used with another body. why", review=True)),
         (418, Ambiguous("418: the contract does not say what this means. why")),
         (422, Refused("422", "why", covers_key=True)),
-        (429, NotSent("429: why")),
+        (429, NotSent("429: why", concerns=Concerns.ACCOUNT)),
         (500, Ambiguous("500: the contract does not say what this means. why")),
         (503, NotSent("503: why")),
         (504, Ambiguous("504: the contract does not say what this means. why")),

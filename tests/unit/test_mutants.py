@@ -18,7 +18,8 @@ def head(patch: Path, word: str) -> str:
 
 
 def test_every_invariant_has_a_mutant() -> None:
-    assert {int(head(patch, "invariant")) for patch in PATCHES} == set(range(1, 14))
+    named = {head(patch, "invariant") for patch in PATCHES} - {"none"}  # none: what it breaks is a promise, but no invariant
+    assert {int(one) for one in named} == set(range(1, 14))
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)

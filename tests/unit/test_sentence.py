@@ -66,6 +66,25 @@ def test_why_it_is_where_it_is(facts: dict[str, Any], sentence: str) -> None:
         ({}, "It is sent as soon as a worker is free."),
         ({"due_at": NOW + timedelta(hours=1)}, "It is sent from 2026-11-30 11:53:00 UTC on."),
         ({"due_at": NOW - timedelta(hours=1)}, "It is sent as soon as a worker is free."),
+        (
+            {"due_at": NOW + timedelta(minutes=1), "put_off": "account_paused"},
+            "The account ticket/default is paused. It is sent from 2026-11-30 10:54:00 UTC on, if the account takes it then.",
+        ),
+        (
+            {"due_at": NOW + timedelta(minutes=1), "put_off": "breaker_open"},
+            (
+                "The provider does not answer for ticket/default, so nothing is sent there but a probe now and then. "
+                "It is sent from 2026-11-30 10:54:00 UTC on, if its provider answers again by then."
+            ),
+        ),
+        (
+            UNKNOWN | {"due_at": NOW + timedelta(minutes=1), "put_off": "account_busy"},
+            (
+                "The account ticket/default takes no more calls at this moment: it is at its limit. "
+                "It is looked for, or repeated where that is safe, from 2026-11-30 10:54:00 UTC on."
+            ),
+        ),
+        ({"due_at": NOW, "put_off": "breaker_open"}, "It is sent as soon as a worker is free."),
         ({"claim_until": NOW + timedelta(seconds=30)}, "A worker has it until 2026-11-30 10:53:30 UTC."),
         ({"claim_until": NOW - timedelta(seconds=30)}, "It is sent as soon as a worker is free."),
         (

@@ -15,11 +15,15 @@ The message takes effect when the server has the final dot, so everything turns 
 """
 
 from enum import StrEnum
+from typing import Final
 
-from acuse.protocol import Accepted, Ambiguous, NotSent, Outcome, Receipt, Refused, RetryContract
+from acuse.protocol import Accepted, Ambiguous, Concerns, NotSent, Outcome, Receipt, Refused, RetryContract
 from acuse_adapters.port import storable
 
 __all__ = ["Step", "at_dot", "before_dot", "lost"]
+
+
+_CLOSING: Final = 421
 
 
 class Step(StrEnum):
@@ -38,7 +42,9 @@ def before_dot(contract: RetryContract, step: Step, code: int, text: str) -> Not
     if code in contract.account_faults:
         return NotSent(reason, account_fault=True)
     if not 500 <= code <= 599:
-        return NotSent(reason)
+        # A mailbox that is busy or greylists says nothing of the server; 421 closes the whole connection.
+        about_mailbox = step is Step.RCPT and 400 <= code <= 499 and code != _CLOSING
+        return NotSent(reason, concerns=Concerns.OPERATION if about_mailbox else Concerns.PROVIDER)
     return NotSent(reason, account_fault=True) if step is Step.CONNECT else Refused(str(code), reason)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from acuse.protocol import Ambiguous, Finding, NotSent, Outcome, Unavailable
+from acuse.protocol import Ambiguous, Concerns, Finding, NotSent, Outcome, Unavailable
 from acuse.protocol.finding import Absent, Found, RefusedBefore, TargetState
 from acuse.protocol.outcome import Accepted, Refused
 from acuse_adapters.port import Adapter, AdapterAction, Ended, Operation, Phase, Pin
@@ -60,7 +60,7 @@ async def send(adapter: Adapter, declared: AdapterAction[Any], operation: Operat
         outcome = outcome or Ambiguous(f"no answer within {seconds:.1f} s")
     except asyncio.CancelledError:
         take_cancellation()
-        outcome = outcome or Ambiguous("the worker was shut down during the call")
+        outcome = outcome or Ambiguous("the worker was shut down during the call", concerns=Concerns.OPERATION)
     except GeneratorExit:
         raise
     except BaseException as error:  # noqa: BLE001  # as above

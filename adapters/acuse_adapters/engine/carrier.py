@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from acuse.protocol import Accepted, Basis, Confirm, NotSent, Outcome, Reject, Requeue, Retry, State, decide, settlement
+from acuse.protocol import Accepted, Basis, Concerns, Confirm, NotSent, Outcome, Reject, Requeue, Retry, State, decide, settlement
 from acuse.store.claim import Claimed
 from acuse.store.dispatch import Dispatched, chain_taken
 from acuse.store.evidence import View
@@ -87,21 +87,28 @@ class Carrier:
         if isinstance(prepared, NotSent):
             await self._put_off(claimed, prepared)
         else:
+            await self._moments(Moment.PREPARED, claimed)
             await self._attempt(claimed, adapter, declared, replace(operation, pin=prepared), basis, version)
 
     async def _put_off(self, claimed: Claimed, why: NotSent) -> None:
         self._counters.deferred.labels(why="prepare").inc()
         _log.info("prepare_put_off", why=why.reason)
-        if why.account_fault:
-            await firmly(self._rest(claimed, why))
+        rest = pace.rest(why)
+        if rest is not None:
+            await firmly(self._rest(claimed, why, rest))
         # A provider that is away or asks for patience is no failure of this operation, however long that takes.
         patient = why.account_fault or why.retry_after is not None or claimed.handovers > pace.FULL_BACKOFF or self.stopping
         progress = patient and not isinstance(why, call.Broken)
         await self._defer(claimed, due=pace.unprepared(why, claimed.handovers), progress=progress)
 
-    async def _rest(self, claimed: Claimed, fault: NotSent) -> None:
-        _log.error("account_fault", account=claimed.account, why=fault.reason)
-        await self._book.pause(claimed, fault.retry_after or pace.ACCOUNT_PAUSE, fault.reason)
+    async def _rest(self, claimed: Claimed, why: NotSent, rest: timedelta) -> None:
+        self._say_rest(claimed, why, rest)
+        await self._book.pause(claimed, rest, why.reason)
+
+    def _say_rest(self, claimed: Claimed, why: NotSent, rest: timedelta) -> None:
+        say = _log.error if why.account_fault else _log.warning
+        event = "account_fault" if why.account_fault else "account_rests"
+        say(event, account=claimed.account, why=why.reason, seconds=rest.total_seconds())
 
     async def _doubt(self, claimed: Claimed, adapter: Adapter, declared: AdapterAction[Any], operation: Operation[Any]) -> None:
         view = await self._looked(claimed, adapter, declared, operation)
@@ -138,6 +145,7 @@ class Carrier:
         await self._moments(Moment.LOOKED, claimed)
         source = f"fence-{claimed.fence}"
         await firmly(self._book.record(claimed.id, "lookup", source, attempt, finding, view.at))
+        await self._moments(Moment.RECORDED, claimed)
         return await self._book.view(claimed.id)
 
     async def _attempt(
@@ -158,7 +166,7 @@ class Carrier:
             return
         left = declared.contract.deadline.total_seconds() - (time.monotonic() - asked)
         if cancelled or self.stopping or left <= 0:
-            outcome: Outcome = NotSent("shut down, or out of time, before anything was sent")
+            outcome: Outcome = NotSent("shut down, or out of time, before anything was sent", concerns=Concerns.OPERATION)
         else:
             outcome = await self._sent(claimed, adapter, declared, operation, left)
         await self._save(claimed, dispatched, outcome)
@@ -200,7 +208,8 @@ class Carrier:
         if committed is None:
             await self._defer(claimed, due=pace.undispatched(claimed.handovers), progress=not blame)
         else:
-            await self._save(claimed, committed, NotSent("the reply to the dispatch was lost; nothing was sent"))
+            lost = NotSent("the reply to the dispatch was lost; nothing was sent", concerns=Concerns.OPERATION)
+            await self._save(claimed, committed, lost)
 
     async def _sent(
         self, claimed: Claimed, adapter: Adapter, declared: AdapterAction[Any], operation: Operation[Any], seconds: float
@@ -217,9 +226,8 @@ class Carrier:
     async def _save(self, claimed: Claimed, dispatched: Dispatched, outcome: Outcome) -> None:
         kind = type(outcome).__name__.lower()
         pause = None
-        if isinstance(outcome, NotSent) and outcome.account_fault:
-            pause = outcome.retry_after or pace.ACCOUNT_PAUSE
-            _log.error("account_fault", account=claimed.account, why=outcome.reason)
+        if isinstance(outcome, NotSent) and (pause := pace.rest(outcome)) is not None:
+            self._say_rest(claimed, outcome, pause)
         due = pace.after(outcome, dispatched.attempt)
         saved, _ = await firmly(self._book.settle(claimed, dispatched, outcome, due=due, pause=pause))
         await self._moments(Moment.SETTLED, claimed)

@@ -11,10 +11,12 @@ class Moment(StrEnum):
     """Where a test may hold or kill a worker."""
 
     CLAIMED = "claimed"
+    PREPARED = "prepared"  # the pin is in hand; nothing is dispatched
     DISPATCHED = "dispatched"  # committed; no byte has left
     ANSWERED = "answered"  # the outcome is in hand; nothing is saved
     SETTLED = "settled"  # saved; the message is not acknowledged yet
     LOOKED = "looked"  # the finding is in hand; nothing is recorded
+    RECORDED = "recorded"  # the finding is committed; nothing is decided
 
 
 Moments = Callable[[Moment, Any], Awaitable[None]]

@@ -3,9 +3,9 @@
 import random
 from datetime import timedelta
 
-from acuse.protocol import NotSent, Outcome, backoff
+from acuse.protocol import Concerns, NotSent, Outcome, backoff
 
-__all__ = ["ACCOUNT_PAUSE", "FULL_BACKOFF", "after", "not_mine", "undispatched", "unprepared"]
+__all__ = ["ACCOUNT_PAUSE", "FULL_BACKOFF", "LONGEST_REST", "after", "not_mine", "rest", "undispatched", "unprepared"]
 
 FIRST = timedelta(milliseconds=500)
 LONGEST = timedelta(minutes=5)
@@ -19,6 +19,9 @@ LOOK_AFTER = timedelta(seconds=1)
 ACCOUNT_PAUSE = timedelta(seconds=5)
 """How long an account rests after a fault of its own (401, suspended): the pause is taken again while the fault lasts."""
 
+LONGEST_REST = timedelta(minutes=15)
+"""A whole account rests no longer than this on one answer's word."""
+
 NOT_MINE = timedelta(seconds=30)
 
 
@@ -29,6 +32,18 @@ def after(outcome: Outcome, attempts: int) -> timedelta:
             return _jittered(max(outcome.retry_after, FIRST))
         return _jittered(backoff(attempts - 1, first=FIRST, longest=LONGEST))
     return _jittered(LOOK_AFTER)
+
+
+def rest(failure: NotSent) -> timedelta | None:
+    """Return how long the whole account is to rest after a failure; None: not at all.
+
+    A provider's Retry-After is meant for everybody who comes with the same credentials, unless it speaks of one request.
+    """
+    if failure.account_fault:
+        return min(failure.retry_after or ACCOUNT_PAUSE, LONGEST_REST)
+    if not failure.retry_after or failure.concerns is Concerns.OPERATION:
+        return None
+    return min(failure.retry_after, LONGEST_REST)
 
 
 def unprepared(failure: NotSent, handovers: int) -> timedelta:

@@ -15,10 +15,10 @@ from typing import Final
 
 import httpx
 
-from acuse.protocol import Ambiguous, NotSent, Outcome, Refused, RetryContract
+from acuse.protocol import Ambiguous, Concerns, NotSent, Outcome, Refused, RetryContract
 from acuse_adapters.port import Phase, storable
 
-__all__ = ["LONGEST_RETRY_AFTER", "Wire", "failure", "refusal", "retry_after", "trouble", "unreadable"]
+__all__ = ["LONGEST_RETRY_AFTER", "Wire", "concerns", "failure", "refusal", "retry_after", "trouble", "unreadable"]
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
 """A provider's wish to be left alone counts up to here; beyond, the account would stand still on one header's word."""
@@ -31,6 +31,9 @@ class Wire(IntEnum):
     BEGUN = 1  # its head is being written
     WRITTEN = 2  # its head has left, or nobody can tell
 
+
+_REQUEST_TIMEOUT: Final = 408
+_TOO_MANY_REQUESTS: Final = 429
 
 _NEVER_CONNECTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
@@ -58,13 +61,14 @@ def refusal(contract: RetryContract, status: int, reason: str, headers: Mapping[
     """
     key, code = contract.key, str(status)
     if key is not None and status == key.on_concurrent:
-        return NotSent(f"{code}: the first request with this key is still running", retry_after(headers))
+        still_running = f"{code}: the first request with this key is still running"
+        return NotSent(still_running, retry_after(headers), concerns=Concerns.OPERATION)
     if key is not None and status == key.on_other_body:
         return Ambiguous(f"{code}: the key was used with another body. {reason}", review=True)
     if status in contract.account_faults:
         return NotSent(f"{code}: {reason}", retry_after(headers), account_fault=True)
     if status in contract.not_executed:
-        return NotSent(f"{code}: {reason}", retry_after(headers))
+        return NotSent(f"{code}: {reason}", retry_after(headers), concerns=concerns(status))
     if status in contract.refused:
         return Refused(code, reason, covers_key=status in contract.refusals_cover_key)
     if 300 <= status < 400:
@@ -74,7 +78,15 @@ def refusal(contract: RetryContract, status: int, reason: str, headers: Mapping[
 
 def trouble(contract: RetryContract, status: int, reason: str, headers: Mapping[str, str]) -> NotSent:
     """Return what a status other than 2xx means before anything was sent, or in a look-up."""
-    return NotSent(f"{status}: {reason}", retry_after(headers), account_fault=status in contract.account_faults)
+    fault = status in contract.account_faults
+    return NotSent(f"{status}: {reason}", retry_after(headers), account_fault=fault, concerns=concerns(status))
+
+
+def concerns(status: int) -> Concerns:
+    """Return whose trouble a status is under which nothing was done."""
+    if status == _TOO_MANY_REQUESTS:
+        return Concerns.ACCOUNT
+    return Concerns.OPERATION if 400 <= status < 500 and status != _REQUEST_TIMEOUT else Concerns.PROVIDER
 
 
 def unreadable(phase: Phase, why: str) -> Outcome:

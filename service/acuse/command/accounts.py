@@ -1,4 +1,4 @@
-"""`acuse accounts`: list, pause and resume. A paused account starts nothing new; what is in the air ends."""
+"""`acuse accounts`: list, pause, resume and limit. A paused account starts nothing new; what is in the air ends."""
 
 import argparse
 import json
@@ -11,12 +11,12 @@ from sqlalchemy import Engine
 from acuse.command.database import add_database, database
 from acuse.command.person import add_person, name_of
 from acuse.errors import InvalidField
-from acuse.store.account import AccountRecord, pause, resume
+from acuse.store.account import AccountRecord, limit, pause, resume
 from acuse.store.account import accounts as accounts_of
 
 __all__ = ["AccountsCommand", "accounts"]
 
-COLUMNS = "{:<16} {:<20} {:<10} {:<22} {:<16} {}"
+COLUMNS = "{:<16} {:<20} {:<10} {:<22} {:<16} {:<18} {}"
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -25,13 +25,13 @@ class AccountsCommand:
     """The sub-command `accounts`."""
 
     name = "accounts"
-    help = "pause a provider's account, resume it, see which are paused"
+    help = "pause a provider's account, resume it, limit its calls, see which are paused or do not answer"
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Add list, pause and resume."""
+        """Add list, pause, resume and limit."""
         add_database(parser)
         acts = parser.add_subparsers(dest="act", metavar="ACT", required=True)
-        listing = acts.add_parser("list", help="accounts that were ever paused or had failures")
+        listing = acts.add_parser("list", help="accounts that were ever paused, limited or had failures")
         listing.add_argument("--json", action="store_true")
         pausing = acts.add_parser("pause", help="start nothing new there; what is in the air ends, and look-ups go on")
         _which(pausing)
@@ -41,7 +41,13 @@ class AccountsCommand:
             "--until", metavar="TIME", help="ISO 8601 with its offset: 2026-11-30T09:00+01:00 (default: until resumed)"
         )
         end.add_argument("--for", dest="length", metavar="SPAN", help="a number with s, m, h or d: 90m")
-        _which(acts.add_parser("resume", help="let it go on"))
+        _which(acts.add_parser("resume", help="let it go on; an open breaker lets its next probe through at once"))
+        limiting = acts.add_parser("limit", help="how many calls it takes, of all workers together; replaces what was set before")
+        _which(limiting)
+        add_person(limiting)
+        limiting.add_argument("--concurrent", type=int, metavar="N", help="calls at the same time")
+        limiting.add_argument("--per-second", type=float, metavar="R", help="calls a second; 0.5 is one in two seconds")
+        limiting.add_argument("--none", action="store_true", help="lift the limits")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Do what was asked."""
@@ -51,6 +57,8 @@ class AccountsCommand:
                     return _list(engine, arguments)
                 case "pause":
                     return _pause(engine, arguments)
+                case "limit":
+                    return _limit(engine, arguments)
                 case _:
                     return _resume(engine, arguments)
 
@@ -66,17 +74,28 @@ def _list(engine: Engine, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([asdict(one) for one in found], indent=2, default=datetime.isoformat))
         return 0
-    print(COLUMNS.format("provider", "account", "state", "until", "by", "why"))
+    print(COLUMNS.format("provider", "account", "state", "until", "by", "limits", "why"))
     for one in found:
         print(COLUMNS.format(*_row(one)).rstrip())
     return 0
 
 
 def _row(one: AccountRecord) -> tuple[str, ...]:
-    if not one.paused:
-        return one.provider, one.account, "open", "", "", ""
-    until = "it is resumed" if one.paused_until is None else f"{one.paused_until:%Y-%m-%d %H:%M:%S}Z"
-    return one.provider, one.account, "paused", until, one.paused_by or "", one.pause_reason or ""
+    limits = _limits(one)
+    if one.paused:
+        until = "it is resumed" if one.paused_until is None else f"{one.paused_until:%Y-%m-%d %H:%M:%S}Z"
+        return one.provider, one.account, "paused", until, one.paused_by or "", limits, one.pause_reason or ""
+    if one.opened_at is not None and one.open_until is not None:
+        why = f"breaker: no answer since {one.opened_at:%Y-%m-%d %H:%M:%S}Z, {one.failures} failures in a row"
+        return one.provider, one.account, "breaker", f"{one.open_until:%Y-%m-%d %H:%M:%S}Z", "acuse", limits, why
+    why = f"{one.failures} failures in a row" if one.failures else ""
+    return one.provider, one.account, "ok", "", "", limits, why or (one.limit_reason or "")
+
+
+def _limits(one: AccountRecord) -> str:
+    at_once = None if one.max_concurrent is None else f"{one.max_concurrent} at once"
+    per_second = None if one.max_per_second is None else f"{one.max_per_second:g}/s"
+    return ", ".join(filter(None, (at_once, per_second)))
 
 
 def _pause(engine: Engine, arguments: argparse.Namespace) -> int:
@@ -96,6 +115,32 @@ def _resume(engine: Engine, arguments: argparse.Namespace) -> int:
         return 1
     print(f"{arguments.provider}/{arguments.account} goes on; what waited is sent within about half a minute")
     return 0
+
+
+def _limit(engine: Engine, arguments: argparse.Namespace) -> int:
+    given = arguments.concurrent is not None or arguments.per_second is not None
+    if given is arguments.none:
+        raise InvalidField(field="limit", reason="give --concurrent N, --per-second R or both; or --none to lift them")
+    with engine.begin() as connection:
+        limit(
+            connection,
+            arguments.provider,
+            arguments.account,
+            by=name_of(arguments),
+            reason=arguments.reason,
+            concurrent=arguments.concurrent,
+            per_second=arguments.per_second,
+        )
+    print(f"{arguments.provider}/{arguments.account}: {_said(arguments)}")
+    return 0
+
+
+def _said(arguments: argparse.Namespace) -> str:
+    if arguments.none:
+        return "no limits any more"
+    at_once = None if arguments.concurrent is None else f"at most {arguments.concurrent} calls at once"
+    per_second = None if arguments.per_second is None else f"at most {arguments.per_second:g} calls a second"
+    return " and ".join(filter(None, (at_once, per_second)))
 
 
 def _until(until: str | None, length: str | None, now: datetime) -> datetime | None:

@@ -99,7 +99,7 @@ def _list(engine: Engine, arguments: argparse.Namespace) -> int:
         return 0
     print(COLUMNS.format("operation", "state", "action", "target", "attempts", "why"))
     for record in page.operations:
-        why = record.held or record.reason or record.waiting or ""
+        why = record.held or record.reason or record.waiting or record.put_off or ""
         print(COLUMNS.format(record.operation_id, record.state, record.action, record.target, record.attempts, why))
     if page.before is not None:
         print(f"more: acuse operations list --before {page.before}", file=sys.stderr)

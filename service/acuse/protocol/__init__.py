@@ -16,7 +16,19 @@ from acuse.protocol.contradiction import contradiction
 from acuse.protocol.decide import AttemptView, OperationView, decide
 from acuse.protocol.duration import Figure, Hours, Minutes, Seconds, measured, team, vendor
 from acuse.protocol.finding import Absent, Dated, Finding, Found, RefusedBefore, TargetState, Unavailable
-from acuse.protocol.outcome import Accepted, Ambiguous, NotSent, Outcome, Receipt, Refused, Settlement, settlement
+from acuse.protocol.outcome import (
+    Accepted,
+    Ambiguous,
+    Concerns,
+    Health,
+    NotSent,
+    Outcome,
+    Receipt,
+    Refused,
+    Settlement,
+    health,
+    settlement,
+)
 from acuse.protocol.state import FINAL, State
 from acuse.protocol.verdict import Basis, Check, Confirm, Questions, Reject, Requeue, Retry, Review, Verdict
 from acuse.protocol.window import key_covers, key_usable_until, nothing_in_flight_from
@@ -33,12 +45,14 @@ __all__ = [
     "Basis",
     "By",
     "Check",
+    "Concerns",
     "Confirm",
     "Consistency",
     "Dated",
     "Figure",
     "Finding",
     "Found",
+    "Health",
     "Hours",
     "Key",
     "Lookup",
@@ -68,6 +82,7 @@ __all__ = [
     "backoff",
     "contradiction",
     "decide",
+    "health",
     "key_covers",
     "key_usable_until",
     "legal",

@@ -6,7 +6,34 @@ from enum import StrEnum
 
 from acuse.protocol.state import State
 
-__all__ = ["Accepted", "Ambiguous", "NotSent", "Outcome", "Receipt", "Refused", "Settlement", "settlement"]
+__all__ = [
+    "Accepted",
+    "Ambiguous",
+    "Concerns",
+    "Health",
+    "NotSent",
+    "Outcome",
+    "Receipt",
+    "Refused",
+    "Settlement",
+    "health",
+    "settlement",
+]
+
+
+class Concerns(StrEnum):
+    """Whose trouble it is that an attempt did not end well."""
+
+    PROVIDER = "provider"  # it is away, or it fails: so many of these in a row open the account's breaker
+    ACCOUNT = "account"  # it answers, and asks the account for patience (429)
+    OPERATION = "operation"  # this request alone, or this worker: it says nothing of the provider
+
+
+class Health(StrEnum):
+    """What an outcome says of its provider."""
+
+    UP = "up"
+    DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +69,7 @@ class NotSent:
     reason: str
     retry_after: timedelta | None = None
     account_fault: bool = False  # 401, 403, suspended, quota: our trouble, not the effect's
+    concerns: Concerns = Concerns.PROVIDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,7 @@ class Ambiguous:
 
     reason: str
     review: bool = False  # no look-up can help (the key was used with another body): a person must look
+    concerns: Concerns = Concerns.PROVIDER
 
 
 Outcome = Accepted | Refused | NotSent | Ambiguous
@@ -96,3 +125,14 @@ def settlement(outcome: Outcome, earlier_doubts: int) -> Settlement:
             return Settlement(State.UNKNOWN, earlier_doubts, False, _Code.NOT_SENT)
         case Ambiguous():
             return Settlement(State.UNKNOWN, earlier_doubts + 1, True, _Code.AMBIGUOUS)
+
+
+def health(outcome: Outcome) -> Health | None:
+    """Return whether an outcome shows its provider at work or away; None: neither."""
+    match outcome:
+        case Accepted() | Refused():
+            return Health.UP
+        case NotSent(account_fault=True) | Ambiguous(review=True):
+            return None
+        case NotSent(concerns=concerns) | Ambiguous(concerns=concerns):
+            return Health.DOWN if concerns is Concerns.PROVIDER else None

@@ -20,9 +20,9 @@ _COLUMNS: Final = """
     o.id, o.tenant, o.status, o.version, clock_timestamp() as read_at, o.event_id, o.workflow_id, o.flow_version, o.call_id,
     o.effect_key, o.generation, o.succeeds, o.compensates, o.action, o.provider, o.account, o.target, o.digest, o.approval_id,
     o.ordering_key, o.not_after, o.deliberate, o.value, o.on_settled, o.trace_context, o.outcome_code, o.reason, o.doubts,
-    o.attempts, o.fence, o.first_sent_at, o.retry_until, o.handed_at, o.claim_until, o.due_at, o.waiting, o.held, o.handovers,
-    o.provider_request_id, o.result_id, o.result_version, o.evidence_at, o.delivery_status, o.created_at, o.updated_at,
-    o.settled_at,
+    o.attempts, o.fence, o.first_sent_at, o.retry_until, o.handed_at, o.claim_until, o.due_at, o.waiting, o.held, o.put_off,
+    o.handovers, o.provider_request_id, o.result_id, o.result_version, o.evidence_at, o.delivery_status, o.created_at,
+    o.updated_at, o.settled_at,
     case when o.status = 'prepared' then array(
       select d.needs from acuse.dependency d left join acuse.operation n on n.id = d.needs and n.tenant = o.tenant
        where d.operation_id = o.id and n.status is distinct from 'confirmed' order by d.needs) end as waits_for
@@ -152,7 +152,7 @@ def _record(row: Row[Any]) -> OperationRecord:
 
 _PLAIN: Final = (
     *("tenant", "version", "flow_version", "effect_key", "generation", "action", "provider", "account", "target", "ordering_key"),
-    *("value", "on_settled", "outcome_code", "reason", "doubts", "attempts", "fence", "waiting", "held", "handovers"),
+    *("value", "on_settled", "outcome_code", "reason", "doubts", "attempts", "fence", "waiting", "held", "put_off", "handovers"),
     *("provider_request_id", "result_id", "result_version", "delivery_status"),
 )
 _MOMENTS: Final = (

@@ -135,6 +135,14 @@ _OUTBOX = text(
       from acuse.outbox_message group by queue
     """
 )
+_ACCOUNTS = text(
+    """
+    select provider, 'pause' as kind, count(*) as accounts from acuse.account
+     where paused_at is not null and (paused_until is null or paused_until > clock_timestamp()) group by provider
+    union all
+    select provider, 'breaker', count(*) from acuse.account where opened_at is not null group by provider
+    """
+)
 _INCIDENTS = text("select kind, count(*) as incidents from acuse.incident where closed_at is null group by kind")
 
 
@@ -152,6 +160,8 @@ class Census:
     """Rows that were not moved yet, by queue."""
     oldest_outbox: Mapping[str, float]
     """Since the oldest row could have been moved, by queue; 0 if none is available yet."""
+    accounts: Mapping[tuple[str, str], int]
+    """Accounts to which nothing is sent, by (provider, `pause` or `breaker`)."""
     incidents: Mapping[str, int]
     """Open incidents by kind."""
 
@@ -170,5 +180,6 @@ def take_census(connection: Connection) -> Census:
         held={row.provider: row.operations for row in connection.execute(_HELD)},
         outbox={row.queue: row.messages for row in outbox},
         oldest_outbox={row.queue: row.oldest for row in outbox},
+        accounts={(row.provider, row.kind): row.accounts for row in connection.execute(_ACCOUNTS)},
         incidents={row.kind: row.incidents for row in connection.execute(_INCIDENTS)},
     )

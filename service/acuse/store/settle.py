@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from acuse.protocol import Accepted, NotSent, Outcome, Receipt, Refused, settlement
+from acuse.protocol import Accepted, NotSent, Outcome, Receipt, Refused, health, settlement
 from acuse.protocol.outcome import Ambiguous
 from acuse.store.claim import Claimed
 from acuse.store.dispatch import Dispatched
@@ -21,7 +21,7 @@ LONGEST_ID = 300
 _SETTLE = text(
     """
     select acuse.settle(:id, :fence, :attempt, :outcome, :status, :doubts, :covers_key, :code, :reason, :review,
-                        cast(:receipt as jsonb), cast(:due as interval), cast(:pause as interval))
+                        cast(:receipt as jsonb), cast(:due as interval), cast(:pause as interval), :health)
     """
 )
 
@@ -54,6 +54,7 @@ def settle(
         "receipt": json.dumps(_receipt(outcome.receipt)) if isinstance(outcome, Accepted) else "{}",
         "due": due,
         "pause": pause,
+        "health": health(outcome),
     }
     return str(connection.execute(_SETTLE, values).scalar_one())
 

@@ -30,7 +30,7 @@ _MEANWHILE = st.sampled_from(("look", "dispatch", "claim", "settle"))
 _SAID = st.sampled_from((How.BUSY, How.REFUSE, How.APPLY, How.REFUSE_KEY, How.FAULT))
 _THEN = st.sampled_from((How.HOLD, How.VANISH, How.APPLY, How.REFUSE, How.BUSY))
 _BLIND = st.sampled_from((See.NOTHING, See.TRUTH))
-_PAUSE = timedelta(seconds=15)
+_PAUSE = timedelta(seconds=150)
 
 
 class Carrying(Base):
@@ -161,7 +161,7 @@ class Carrying(Base):
         hand = pick(which, [hand for hand in self.hands if hand.next in ("dispatch", "look")])
         before = self.look().operations[hand.id]
         lives = before.fence == hand.claimed.fence and before.claim_until is not None and before.status in ("prepared", "unknown")
-        due = None if held else timedelta(seconds=5)
+        due = None if held else timedelta(seconds=50)
         given = self.do(lambda c: defer(c, hand.claimed, due=due, held="its payload is gone" if held else None))
         assert given is lives
         self._rest(hand)

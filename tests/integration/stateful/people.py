@@ -140,7 +140,7 @@ class People(Base):
         ours = [one for one in self.seen.pending if one.tenant == self.tenants[0] and what in (one.workflow_id, one.flow_version)]
         assert answered == {one.id for one in ours if one.in_the_air}
 
-    @rule(provider=_PROVIDERS, seconds=st.sampled_from((None, 15, 37)))
+    @rule(provider=_PROVIDERS, seconds=st.sampled_from((None, 150, 370)))
     def pause_or_resume(self, provider: str, seconds: int | None) -> None:
         account = self.tenants[0]
         if (provider, account) in self.seen.paused:

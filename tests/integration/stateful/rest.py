@@ -9,7 +9,7 @@ from stateful.weather import Weather
 
 __all__ = ["Rest"]
 
-_SHORT, _LONG = 2, 200
+_SHORT, _LONG = 2, 20
 """Ticks between rounds: at first within the windows of keys, then longer than any wait."""
 
 _MOST_ROUNDS = 25

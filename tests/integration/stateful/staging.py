@@ -23,7 +23,7 @@ _CASE = st.sampled_from(("case-1", "case-2"))
 _KEY = st.sampled_from([f"k{n}" for n in range(8)])
 _WORKFLOW = st.sampled_from((None, None, "w1", "w2"))
 _FATE = st.sampled_from(("commit", "commit", "commit", "commit", "commit", "transaction", "savepoint", "refusal"))
-_SECONDS = st.sampled_from((None, None, 15, 40))
+_SECONDS = st.sampled_from((None, None, 150, 400))
 _SELDOM = st.sampled_from((False, False, False, True))
 
 _ROOM = precondition(lambda self: len(self.seen.pending) < 4)
@@ -82,7 +82,7 @@ class Staging(Base):
             payload=payload,
             workflow=workflow,
             flow_version="v1" if flow else None,
-            not_after=self.seen.now + timedelta(seconds=40) if ends else None,
+            not_after=self.seen.now + timedelta(seconds=400) if ends else None,
             on_settled="host/settled" if tells else None,
             distinct=distinct,
             tenant=self.tenants[foreign],
@@ -113,9 +113,7 @@ class Staging(Base):
         self.asked(wish)
 
     @_ROOM
-    @rule(
-        action=_ACTION, uses=st.sampled_from((1, None, 2)), seconds=st.sampled_from((None, None, 15, 40)), chained=st.booleans()
-    )
+    @rule(action=_ACTION, uses=st.sampled_from((1, None, 2)), seconds=_SECONDS, chained=st.booleans())
     def stage_under_a_new_approval(self, action: str, uses: int | None, seconds: int | None, chained: bool) -> None:
         wish = self._wish(action, "case-1", key=f"new-{self.number()}", ordering_key="chain" if chained else None)
         expires = None if seconds is None else self.seen.now + timedelta(seconds=seconds)

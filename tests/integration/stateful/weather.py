@@ -80,7 +80,7 @@ class Weather(Base):
         self.do(lambda c: expire_claims(c, _MANY))
         self.do(lambda c: hand_over_due(c, _MANY))
         self.do(lambda c: hand_over_free(c, _MANY, timedelta(0)))
-        candidates = self.do(lambda c: lost_candidates(c, timedelta(seconds=5), _MANY))
+        candidates = self.do(lambda c: lost_candidates(c, timedelta(seconds=50), _MANY))
         lost = [one for one in candidates if one.id not in self.broker and one.id in self.seen.operations]
         if lost:
             assert self.do(lambda c: hand_over_lost(c, lost)) == len(lost)

@@ -67,6 +67,7 @@ create table acuse.operation (
   waiting             text check (waiting in ('dependency', 'ordering')),
   held                text check (length(held) between 1 and 2000),  -- only a person can go on; says why
   handovers           int not null default 0,                -- claims since the last progress
+  put_off             text check (put_off in ('account_paused', 'breaker_open', 'account_busy')),   -- why due_at lies ahead
   provider_request_id text check (length(provider_request_id) <= 300),
   result_id           text check (length(result_id) <= 300),
   result_version      text check (length(result_version) <= 300),
@@ -188,10 +189,28 @@ create table acuse.account (
   paused_until timestamptz,      -- null while paused: until a person resumes it
   paused_by    text,
   pause_reason text check (length(pause_reason) <= 2000),
-  failures     int not null default 0,   -- in a row; the breaker reads it
-  opened_at    timestamptz,
+  -- The breaker, shared by all workers.
+  failures     int not null default 0 check (failures >= 0),   -- in a row
+  opened_at    timestamptz,      -- since then nothing is sent but probes
+  openings     int not null default 0 check (openings >= 0),   -- by how many failures of probes the rest was doubled, and one
+  open_until   timestamptz,      -- from then on one probe is let through
+  probe_id     uuid,             -- the operation that probes, under this fencing token ...
+  probe_fence  bigint,
+  probe_until  timestamptz,      -- ... for as long as its claim lasts: a dead prober does not block it for ever
+  closed_at    timestamptz,      -- what was sent before says nothing of what came after
+  -- Limits, if somebody set some.
+  max_concurrent int check (max_concurrent > 0),
+  max_per_second double precision check (max_per_second > 0),
+  limited_by   text,
+  limit_reason text check (length(limit_reason) <= 2000),
+  tokens       double precision, -- what was left of a second's worth at tokens_at; null: all of it
+  tokens_at    timestamptz,
+  queued_until timestamptz,      -- where the last one that found no room was sent to
   updated_at   timestamptz not null,
-  primary key (provider, account)
+  primary key (provider, account),
+  constraint breaker_says_until_when check (num_nonnulls(opened_at, open_until) in (0, 2) and (opened_at is null) = (openings = 0)),
+  constraint probes_only_while_open check (
+    num_nonnulls(probe_id, probe_fence, probe_until) in (0, 3) and (probe_id is null or opened_at is not null))
 );
 
 create table acuse.incident (

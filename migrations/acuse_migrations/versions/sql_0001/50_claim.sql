@@ -20,7 +20,7 @@ begin
     update operation t
        set fence = t.fence + 1, version = t.version + 1, handovers = t.handovers + 1, updated_at = clock_timestamp(),
            claim_until = case when t.handovers < p_most_handovers then clock_timestamp() + p_lease end,
-           claim_token = p_token, handed_at = null, due_at = null, waiting = null,
+           claim_token = p_token, handed_at = null, due_at = null, waiting = null, put_off = null,
            -- Poison: it was taken so often without getting anywhere that it may be what kills the workers.
            held = case when t.handovers >= p_most_handovers
                        then format('parked: handed over %s times without progress', t.handovers) end

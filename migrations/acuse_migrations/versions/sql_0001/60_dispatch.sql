@@ -60,16 +60,19 @@ create type acuse.dispatched as (
   gate text, attempt int, earlier_doubts int, dispatched_at timestamptz, version bigint, status text
 );
 
-create function acuse.not_dispatched(o acuse.operation, p_gate text, p_paused_until timestamptz) returns acuse.dispatched
+create function acuse.not_dispatched(o acuse.operation, p_gate text, p_due_at timestamptz) returns acuse.dispatched
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 declare
   v_now timestamptz := clock_timestamp(); v_code text;
+  v_put_off text := case when p_gate in ('account_paused', 'breaker_open', 'account_busy') then p_gate end;
 begin
   if o.status = 'unknown' then
     -- In doubt already: a gate never settles a doubt. Decide again, with the standing as it is now.
-    update operation set claim_until = null, version = version + 1, updated_at = v_now, handovers = 0,
+    update operation set claim_until = null, version = version + 1, updated_at = v_now, handovers = 0, put_off = v_put_off,
            due_at = case when p_gate in ('stale_verdict', 'window_closed', 'claim_too_short') then v_now
-                         else coalesce(p_paused_until, v_now + interval '30 s') end
+                         -- It is looked up before it comes here again, at a provider that is away.
+                         when p_gate = 'breaker_open' then greatest(p_due_at, v_now + interval '30 s')
+                         else coalesce(p_due_at, v_now + interval '30 s') end
      where id = o.id returning * into o;
     return row(p_gate, null, null, null, o.version, o.status)::dispatched;
   end if;
@@ -82,12 +85,12 @@ begin
       values (o.id, o.version, v_now, 'gated', 'prepared', 'rejected', 'worker', p_gate, v_code, o.fence);
     perform acuse.finished(o);
   else
-    update operation set claim_until = null, version = version + 1, updated_at = v_now, handovers = 0,
+    update operation set claim_until = null, version = version + 1, updated_at = v_now, handovers = 0, put_off = v_put_off,
            waiting = case p_gate when 'dependency_waiting' then 'dependency' when 'ordering_waiting' then 'ordering' end,
            held = case p_gate when 'dependency_missing' then 'what it depends on does not exist in this tenant' end,
-           due_at = case p_gate when 'account_paused' then coalesce(p_paused_until, v_now + interval '30 s')
-                                when 'claim_too_short' then v_now
-                                when 'stale_verdict' then v_now end   -- a late answer cleared the doubt under the verdict
+           due_at = case when v_put_off is not null then coalesce(p_due_at, v_now + interval '30 s')
+                         when p_gate = 'claim_too_short' then v_now
+                         when p_gate = 'stale_verdict' then v_now end   -- a late answer cleared the doubt under the verdict
      where id = o.id returning * into o;
   end if;
   return row(p_gate, null, null, null, o.version, o.status)::dispatched;
@@ -97,7 +100,8 @@ create function acuse.dispatch(p_id uuid, p_fence bigint, p_version bigint, p_ba
                                p_contract text, p_key text, p_pin jsonb)
   returns acuse.dispatched language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 declare
-  o operation%rowtype; v_now timestamptz; v_gate text; v_paused account%rowtype; v_first timestamptz;
+  o operation%rowtype; v_now timestamptz; v_gate text; v_account account%rowtype; v_writes boolean; v_due timestamptz;
+  v_first timestamptz;
 begin
   -- A dispatch that is not durable could be forgotten by a crash of the server after the bytes left.
   set local synchronous_commit = on;
@@ -117,7 +121,13 @@ begin
   if o.flow_version is not null then
     perform pg_advisory_xact_lock_shared(acuse.workflow_lock(o.tenant, 'version ' || o.flow_version));
   end if;
-  select * into v_paused from account where (provider, account) = (o.provider, o.account) for share;
+  -- Shared, but written by whoever has to take a probe or a place: two that share a row could never both come to write it.
+  v_writes := exists (select 1 from account a where (a.provider, a.account) = (o.provider, o.account)
+                         and num_nonnulls(a.opened_at, a.max_concurrent, a.max_per_second) > 0);
+  if v_writes then
+    perform 1 from account where (provider, account) = (o.provider, o.account) for no key update;
+  end if;
+  select * into v_account from account where (provider, account) = (o.provider, o.account) for share;
 
   v_now := clock_timestamp();
   v_gate := case
@@ -131,11 +141,11 @@ begin
   if v_gate is null and o.status = 'prepared' then
     v_gate := acuse.turn(o);
   end if;
-  if v_gate is null and v_paused.paused_at is not null and (v_paused.paused_until is null or v_paused.paused_until > v_now) then
-    v_gate := 'account_paused';
+  if v_gate is null and num_nonnulls(v_account.paused_at, v_account.opened_at, v_account.max_concurrent, v_account.max_per_second) > 0 then
+    select g.gate, g.due_at into v_gate, v_due from acuse.account_gate(o, v_account, v_writes, v_now) g;
   end if;
   if v_gate is not null then
-    return acuse.not_dispatched(o, v_gate, v_paused.paused_until);
+    return acuse.not_dispatched(o, v_gate, v_due);
   end if;
 
   if o.approval_id is not null and not o.charged then

@@ -2,10 +2,12 @@
 -- token, but its receipt is never lost: it becomes evidence, resolves its own attempt's doubt, and may settle the operation.
 
 create function acuse.settle(p_id uuid, p_fence bigint, p_attempt int, p_outcome text, p_status text, p_doubts int, p_covers_key boolean,
-                             p_code text, p_reason text, p_review boolean, p_receipt jsonb, p_due interval, p_pause interval)
+                             p_code text, p_reason text, p_review boolean, p_receipt jsonb, p_due interval, p_pause interval,
+                             p_health text default null)
   returns text language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 declare
   o operation%rowtype; v_now timestamptz; v_live boolean; v_status text; v_doubts int; v_was_doubtful boolean; v_from text;
+  v_sent_at timestamptz;
 begin
   set local synchronous_commit = on;
   select * into o from operation where id = p_id for no key update;
@@ -16,7 +18,7 @@ begin
   v_now := clock_timestamp();
   v_live := o.fence = p_fence and o.status = 'dispatching';
   v_from := o.status;
-  select doubtful into v_was_doubtful from attempt where operation_id = p_id and number = p_attempt and fence = p_fence;
+  select doubtful, dispatched_at into v_was_doubtful, v_sent_at from attempt where operation_id = p_id and number = p_attempt and fence = p_fence;
   if not found then
     raise exception 'settle: attempt % of % was never dispatched with fence %', p_attempt, p_id, p_fence;
   end if;
@@ -78,6 +80,7 @@ begin
   elsif o.status = 'unknown' and v_from = 'dispatching' and p_outcome = 'ambiguous' and o.doubts = 1 then
     perform acuse.tell_host(o);   -- the doubt, in the host's own code
   end if;
+  perform acuse.account_told(o, p_fence, v_sent_at, p_health);
   if p_pause is not null then
     perform acuse.pause_account(o.provider, o.account, v_now + p_pause, 'acuse', p_reason);
   end if;
@@ -89,7 +92,10 @@ create function acuse.pause_account(p_provider text, p_account text, p_until tim
   insert into account (provider, account, paused_at, paused_until, paused_by, pause_reason, updated_at)
     values (p_provider, p_account, clock_timestamp(), p_until, p_by, p_reason, clock_timestamp())
   on conflict (provider, account) do update set
-    paused_at = coalesce(account.paused_at, excluded.paused_at), paused_until = excluded.paused_until, paused_by = excluded.paused_by,
+    paused_at = coalesce(account.paused_at, excluded.paused_at), paused_by = excluded.paused_by,
+    -- Of several answers that ask for patience, the most patient counts.
+    paused_until = case when account.paused_by = 'acuse' and excluded.paused_by = 'acuse'
+                        then greatest(account.paused_until, excluded.paused_until) else excluded.paused_until end,
     pause_reason = excluded.pause_reason, updated_at = clock_timestamp()
     -- What a person paused, no automatic pause shortens, prolongs or explains away while it lasts.
     where excluded.paused_by <> 'acuse' or account.paused_at is null or account.paused_by = 'acuse'
@@ -99,7 +105,9 @@ $$;
 create function acuse.resume_account(p_provider text, p_account text) returns boolean
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 begin
-  update account set paused_at = null, paused_until = null, paused_by = null, pause_reason = null, updated_at = clock_timestamp()
-   where (provider, account) = (p_provider, p_account) and paused_at is not null;
+  -- A breaker is not closed by a person's word, but its next probe need not wait.
+  update account set paused_at = null, paused_until = null, paused_by = null, pause_reason = null, updated_at = clock_timestamp(),
+         open_until = case when opened_at is not null then least(open_until, clock_timestamp()) end
+   where (provider, account) = (p_provider, p_account) and (paused_at is not null or open_until > clock_timestamp());
   return found;
 end $$;
