@@ -72,6 +72,7 @@ class Base(RuleBasedStateMachine):
                 self.come_to_rest()
         finally:
             self._reader.close()
+            self.clock.end()
 
     def come_to_rest(self) -> None:
         """Let everything come to its end."""

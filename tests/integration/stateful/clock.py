@@ -36,6 +36,8 @@ _AGE = text(
     """
 )
 
+_END = text("delete from acuse.operation where tenant = any(:tenants)")
+
 
 class Clock:
     """Seconds since the machine started, as the machine's rows and its provider see them. `tenants` name its accounts, too."""
@@ -60,3 +62,9 @@ class Clock:
             connection.execute(_AGE, {"tenants": self._tenants, "step": step})
         self._passed += took + step.total_seconds()
         self._since += took
+
+    def end(self) -> None:
+        """Take the machine's operations away, so that the loops of the next machine do not meet them."""
+        with self._engine.begin() as connection:
+            connection.execute(_UNGUARDED)
+            connection.execute(_END, {"tenants": self._tenants})
