@@ -125,7 +125,7 @@ def view(connection: Connection, operation: UUID) -> View | None:
             state=State(o["status"]),
             doubts=o["doubts"],
             first_sent_at=None if first is None else datetime.fromisoformat(first),
-            claim_live=False,  # the caller holds the claim; the view's own flag would name the caller
+            claim_live=False,  # whoever decides holds the claim itself: no other worker has the right to write
             standing=None if row.standing is None else _standing(row.standing),
             has_provider_id=o["has_provider_id"],
             risk_accepted=o["risk_accepted"],

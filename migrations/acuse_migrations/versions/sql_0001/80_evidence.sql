@@ -35,7 +35,7 @@ begin
   if not found then return; end if;
   return query select
     jsonb_build_object('id', o.id, 'status', o.status, 'doubts', o.doubts, 'version', o.version, 'fence', o.fence,
-      'first_sent_at', o.first_sent_at, 'claim_live', o.claim_until is not null and o.claim_until > clock_timestamp(),
+      'first_sent_at', o.first_sent_at,
       'has_provider_id', o.result_id is not null or o.provider_request_id is not null, 'risk_accepted', o.risk_accepted_at is not null),
     (select coalesce(jsonb_agg(jsonb_build_object('number', a.number, 'dispatched_at', a.dispatched_at, 'doubtful', a.doubtful,
         'review', a.needs_review) order by a.number), '[]') from attempt a where a.operation_id = p_id),
