@@ -330,6 +330,30 @@ async def test_an_idle_connection_that_the_server_closed_is_not_taken_for_a_refu
     assert (len(provider.requests), provider.connections) == (2, 1)
 
 
+async def test_a_read_that_meets_a_broken_connection_is_repeated_once(server: tuple[Server, str]) -> None:
+    # Given a kept connection that the server drops at the next request instead of answering it, once
+    provider, url = server
+    provider.saying(answer("200 OK"))
+    async with opened(Plain(url)) as adapter:
+        declared = adapter.actions["plain.make.v1"]
+        assert await call.prepare(adapter, declared, operation()) == {"there": True}
+
+        async def dropped(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+            provider.saying(answer("404 Not Found"))
+
+        provider.answer = dropped
+        # When something is looked up through it
+        finding = await call.look_up(adapter, declared, operation())
+        # Then it is asked again on a new connection, since reading changes nothing
+        assert finding == Absent()
+        assert (len(provider.requests), provider.connections) == (3, 2)
+        # And a provider that drops every request is asked twice and not for ever
+        provider.saying(b"", close=True)
+        assert isinstance(await call.look_up(adapter, declared, operation()), Unavailable)
+        assert len(provider.requests) == 5
+
+
 async def test_prepare_and_look_up_take_every_failure_for_nothing(server: tuple[Server, str]) -> None:
     provider, url = server
     async with opened(Plain(url)) as adapter:

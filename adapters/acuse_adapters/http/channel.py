@@ -29,12 +29,15 @@ The channel knows how far the request came; whoever only sees a call that takes 
 
 _READS: Final = frozenset({"GET", "HEAD"})
 
+_CUT: Final = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+"""The connection broke. One that the provider closed while it was idle shows like this too, at the next request on it."""
+
 
 class Http:
     """HTTP for one phase: no retries, no redirects, one total deadline; statuses and failures become outcomes by the contract.
 
     Every method returns a `Reply` with a status of 2xx, or raises `Ended`. In `send` it carries out one request and no
-    second one; in `look_up` it only reads.
+    second one; in `look_up` it only reads. A read outside of `send` that meets a broken connection is repeated once.
     """
 
     def __init__(
@@ -157,12 +160,21 @@ class Http:
         self._spend(method)
         try:
             async with asyncio.timeout_at(self._ends):
-                return await self._round_trip(request)
+                return await (self._round_trip(request) if self._phase is Phase.SEND else self._read(request))
         except (
             httpx.HTTPError,
             OSError,
         ) as error:  # OSError: the deadline (TimeoutError), and TLS errors that httpx lets through
             raise Ended(classify.failure(self._phase, error, self._wire)) from error
+
+    async def _read(self, request: httpx.Request) -> Reply:
+        """Outside of a send, a read that met a broken connection is repeated once: it changes nothing (RFC 9110, 9.2.2)."""
+        try:
+            return await self._round_trip(request)
+        except _CUT:
+            if request.method not in _READS:
+                raise
+            return await self._round_trip(request)
 
     async def _round_trip(self, request: httpx.Request) -> Reply:
         response = await self._client.send(request, stream=True, follow_redirects=False)
