@@ -18,7 +18,7 @@ from acuse.intent import check_moment
 
 __all__ = ["Retired", "drop_history", "ensure_partitions"]
 
-HISTORY: Final = ("payload", "attempt", "evidence", "ledger")
+HISTORY: Final = ("payload", "attempt", "evidence", "ledger", "run_message", "tool_call")
 MONTHS_AHEAD: Final = 13
 """As many as the migration makes: a recover loop that is down for a year still leaves room to stage."""
 
@@ -32,7 +32,8 @@ _MONTHS = text(
     select c.relname as name, p.relname as parent, clock_timestamp() as now
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       left join pg_inherits i on i.inhrelid = c.oid left join pg_class p on p.oid = i.inhparent
-     where n.nspname = 'acuse' and c.relkind = 'r' and c.relname ~ '^(payload|attempt|evidence|ledger)_[0-9]{6}$'
+     where n.nspname = 'acuse' and c.relkind = 'r'
+       and c.relname ~ '^(payload|attempt|evidence|ledger|run_message|tool_call)_[0-9]{6}$'
      order by c.relname
     """
 )
@@ -52,13 +53,18 @@ _NEEDED = text(
         or exists (select 1 from acuse.incident
                     where operation_id >= acuse.uuid7_floor(:start) and operation_id < acuse.uuid7_floor(:stop)
                       and closed_at is null)
+        or exists (select 1 from acuse.run
+                    where id >= acuse.uuid7_floor(:start) and id < acuse.uuid7_floor(:stop) and status = 'running')
     """
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What `drop_history` did. kept: months (`2026-01`) that are old enough, but hold unsettled operations or open incidents."""
+    """What `drop_history` did.
+
+    kept: months (`2026-01`) that are old enough, but hold unsettled operations, open incidents or running runs.
+    """
 
     dropped: tuple[str, ...]
     kept: tuple[str, ...]
@@ -78,9 +84,10 @@ def ensure_partitions(connection: Connection, months: int = MONTHS_AHEAD) -> int
 
 
 def drop_history(engine: Engine, older_than: datetime | timedelta) -> Retired:
-    """Drop payloads, attempts, evidence and ledger entries of the months that ended before `older_than` (a moment, or an age).
+    """Drop payloads, attempts, evidence, ledger entries and words of runs of the months that ended before `older_than`.
 
-    An operation's history goes by the month in which it was staged; this month and the one before always stay. It may take as
+    older_than: a moment, or an age. An operation's history goes by the month in which it was staged, a run's by that in which
+    it was started; this month and the one before always stay. It may take as
     long as the longest open transaction. Does nothing when another run is at work.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

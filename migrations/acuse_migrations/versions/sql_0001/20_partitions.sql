@@ -23,7 +23,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('acuse.partitions', 0));
   for i in -1 .. p_months loop     -- one month back: ids are made before their row is
     v_month := date_trunc('month', clock_timestamp()) + make_interval(months => i);
-    foreach v_table in array array['payload', 'attempt', 'evidence', 'ledger'] loop
+    foreach v_table in array array['payload', 'attempt', 'evidence', 'ledger', 'run_message', 'tool_call'] loop
       v_name := v_table || to_char(v_month, '_YYYYMM');
       continue when to_regclass('acuse.' || v_name) is not null;
       -- Not CREATE … PARTITION OF: it locks the parent exclusively, and behind one long transaction every stage would queue.
