@@ -21,6 +21,10 @@ ACTOR = "perform"
 
 BOOT_POLL_SECONDS = 0.01
 
+REDIS_SECONDS = 10
+"""For an answer of Redis, and for a connection to it. Nothing that a worker asks waits in there, so one that takes longer has
+gone without a word; without a bound the threads that fetch would wait for it for hours, and nobody would see it."""
+
 CLOSE_SECONDS = 15
 """Beyond the grace time: outcomes are saved and adapters closed, each with a limit of its own below this."""
 
@@ -108,6 +112,18 @@ class _Broker(RedisBroker):
             raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]
         return super().consume(queue_name, prefetch, timeout)
 
+    def _dispatch(self, command: str) -> Callable[..., Any]:
+        """Return what asks Redis. No answer in time is a lost connection: Dramatiq knows what to do with that."""
+        ask = super()._dispatch(command)  # type: ignore[no-untyped-call]
+
+        def asked(*arguments: Any) -> Any:  # noqa: ANN401  # what the script takes and returns
+            try:
+                return ask(*arguments)
+            except redis.TimeoutError as error:
+                raise redis.ConnectionError(str(error)) from error
+
+        return asked
+
 
 def make_broker(url: str, namespace: str, life: EngineLife) -> RedisBroker:
     """Return Dramatiq's Redis broker with what a worker of ours needs, and nothing that repeats or drops messages by itself.
@@ -115,7 +131,9 @@ def make_broker(url: str, namespace: str, life: EngineLife) -> RedisBroker:
     No Retries (a message is a hint; the ledger says what comes next), no TimeLimit (every call has a total deadline), no
     AgeLimit (an old hint is as good as a new one).
     """
-    client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+    client = redis.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS
+    )
     broker: RedisBroker = _Broker(client=client, namespace=namespace, middleware=[AsyncIO(), life])  # type: ignore[no-untyped-call]
     return broker
 

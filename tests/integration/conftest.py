@@ -8,7 +8,7 @@ from account_row import Account
 from bench import Bench
 from sqlalchemy import Engine
 
-from acuse.store.engine import async_engine
+from acuse.store.engine import async_engine, sync_engine
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -36,6 +36,19 @@ async def bench(engine: Engine, database_url: str, tenant: str) -> AsyncIterator
     await made.engine.stop(0)
     await database.dispose()
     assert made.illegal() == []
+
+
+@pytest.fixture
+async def fresh_bench(fresh_database_url: str, tenant: str) -> AsyncIterator[Bench]:
+    """A bench on a ledger of this test alone."""
+    name = f"bench {tenant}"
+    sync, database = sync_engine(fresh_database_url), async_engine(fresh_database_url, name=name)
+    made = Bench(sync, database, tenant, name)
+    yield made
+    await made.engine.stop(0)
+    await database.dispose()
+    assert made.illegal() == []
+    sync.dispose()
 
 
 @pytest.fixture

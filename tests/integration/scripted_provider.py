@@ -72,6 +72,13 @@ SEEN = contract(
     lookup=Lookup(by="ref", consistency=Consistency.STRONG),
     max_in_flight=timedelta(seconds=1),
 )
+UNHURRIED = contract(
+    deadline=30.0,
+    marker=Marker(where="note.ref"),
+    lookup=Lookup(by="ref", consistency=Consistency.STRONG),
+    max_in_flight=timedelta(seconds=1),
+)
+"""As SEEN, where much happens during one call: on a machine under load no deadline comes in between."""
 
 Behaviour = Callable[["Provider", Operation[Any]], Awaitable[Outcome]]
 

@@ -112,6 +112,7 @@ def test_reading_goes_on_while_writes_are_refused_and_nothing_is_half_pushed(
     assert queue.held([QUEUE]) == {UUID(int=1)}
 
 
+@pytest.mark.case("R037")
 def test_the_relay_outlives_the_loss_of_its_database_connections(queue: RedisQueue, ledger: Engine, tenant: str) -> None:
     with running(Relay(ledger, queue).run):
         stage_committed(ledger, tenant)

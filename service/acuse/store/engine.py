@@ -15,20 +15,28 @@ __all__ = ["async_engine", "sync_engine"]
 POOL_TIMEOUT_SECONDS = 10
 """Longer than any of our transactions takes; before dispatch a wait this long leaves the operation prepared."""
 
+CONNECT_SECONDS = 10
+"""For one address. A server that takes longer is taken for away, and asked again."""
+
+SILENT_SECONDS = 15
+"""A line on which nothing is acknowledged for so long is dead. The system's own patience is a quarter of an hour, and two hours
+while an answer is waited for: a firewall that forgot a connection would stop a loop for as long."""
+
 
 def sync_engine(url: str, *, pool_size: int = 5, name: str = "acuse") -> Engine:
     """Return an engine for loops and commands. Raises `ConfigurationError` for a URL that is not PostgreSQL with psycopg."""
-    return create_engine(_checked(url), **_options(pool_size, name))
+    return create_engine(_checked(url), **_options(url, pool_size, name))
 
 
 def async_engine(url: str, *, pool_size: int = 5, name: str = "acuse") -> "AsyncEngine":
     """Return an engine for workers. Raises `ConfigurationError` for a URL that is not PostgreSQL with psycopg."""
     from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 - needs greenlet, which a host may do without
 
-    return create_async_engine(_checked(url), **_options(pool_size, name))
+    return create_async_engine(_checked(url), **_options(url, pool_size, name))
 
 
-def _options(pool_size: int, name: str) -> dict[str, object]:
+def _options(url: str, pool_size: int, name: str) -> dict[str, object]:
+    said = make_url(url).query
     return {
         # Every guarded statement re-reads a row after waiting for its lock; REPEATABLE READ would fail it with 40001 instead.
         "isolation_level": "READ COMMITTED",
@@ -37,7 +45,24 @@ def _options(pool_size: int, name: str) -> dict[str, object]:
         "pool_timeout": POOL_TIMEOUT_SECONDS,
         "pool_pre_ping": True,
         "hide_parameters": True,  # an error's text goes into logs, and parameters hold what may not
-        "connect_args": {"application_name": name},
+        "connect_args": {
+            "application_name": name,
+            # A statement that the server keeps fails for ever once a migration has changed the type of a column that it returns
+            # ("cached plan must not change result type"), and a pooler in transaction mode may hand it to another session.
+            "prepare_threshold": None,
+            **{word: value for word, value in _patience().items() if word not in said},
+        },
+    }
+
+
+def _patience() -> dict[str, int]:
+    """When a line is given up, in libpq's words; what a URL says itself counts more."""
+    return {
+        "connect_timeout": CONNECT_SECONDS,
+        "tcp_user_timeout": SILENT_SECONDS * 1000,
+        "keepalives_idle": max(1, SILENT_SECONDS // 3),
+        "keepalives_interval": max(1, SILENT_SECONDS // 3),
+        "keepalives_count": 2,
     }
 
 
