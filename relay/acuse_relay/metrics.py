@@ -100,6 +100,12 @@ def _of(census: Census) -> Iterator[Metric]:
         _alone(census.oldest_outbox),
     )
     yield _gauge(
+        "acuse_handed_over_oldest_seconds",
+        "Since the oldest operation wanted work that is in the broker and that no worker has taken.",
+        ["provider"],
+        _alone(census.oldest_handed_over),
+    )
+    yield _gauge(
         "acuse_accounts_paused",
         "Accounts to which nothing is sent: paused, or their breaker is open.",
         ["provider", "reason_kind"],

@@ -128,6 +128,35 @@ def test_metrics_show_what_is_unfinished_and_no_payload(settings: Settings, ledg
     assert not [key for key in seen if tenant in key or "look at it" in key]
 
 
+def test_metrics_show_how_long_what_was_handed_over_waits_for_a_worker(settings: Settings, ledger: Engine, tenant: str) -> None:
+    # Given three that were handed over: one long ago and still in the outbox, one a worker has taken, and one nobody has
+    waiting, taken, forgotten = stage_committed(ledger, tenant, 3)
+    process = relay_process(settings)
+    with started(process):
+        eventually(lambda: outbox(ledger) == [])
+        with ledger.begin() as connection:
+            connection.execute(
+                text("update acuse.operation set handed_at = handed_at - interval '1 hour', version = version + 1")
+            )
+            assert claim(connection, [taken])
+            connection.execute(
+                text(
+                    "update acuse.operation set handed_at = handed_at + interval '30 min', version = version + 1 where id = :id"
+                ),
+                {"id": forgotten},
+            )
+            connection.execute(
+                text("""insert into acuse.outbox_message (queue, operation_id, available_at)
+                        values ('acuse.crm', :id, clock_timestamp() + interval '1 hour')"""),
+                {"id": waiting},
+            )
+        # Then the age is that of the last one
+        assert 30 * 60 <= scrape(process)["acuse_handed_over_oldest_seconds", "crm"] < 31 * 60
+        with ledger.begin() as connection:
+            assert claim(connection, [forgotten])
+        assert ("acuse_handed_over_oldest_seconds", "crm") not in scrape(process)
+
+
 def test_a_database_without_the_schema_ends_the_process_and_says_what_to_do(settings: Settings, ledger: Engine) -> None:
     with ledger.begin() as connection:
         connection.execute(text("update acuse.alembic_version set version_num = '0000'"))

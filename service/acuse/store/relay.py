@@ -135,6 +135,13 @@ _OUTBOX = text(
       from acuse.outbox_message group by queue
     """
 )
+_HANDED_OVER = text(
+    """
+    select provider, extract(epoch from clock_timestamp() - min(handed_at))::float8 as oldest from acuse.operation o
+     where handed_at is not null and not exists (select 1 from acuse.outbox_message m where m.operation_id = o.id)
+     group by provider
+    """
+)
 _ACCOUNTS = text(
     """
     select provider, 'pause' as kind, count(*) as accounts from acuse.account
@@ -160,6 +167,8 @@ class Census:
     """Rows that were not moved yet, by queue."""
     oldest_outbox: Mapping[str, float]
     """Since the oldest row could have been moved, by queue; 0 if none is available yet."""
+    oldest_handed_over: Mapping[str, float]
+    """Since the oldest operation wanted work that is in the broker and that no worker has taken, by provider."""
     accounts: Mapping[tuple[str, str], int]
     """Accounts to which nothing is sent, by (provider, `pause` or `breaker`)."""
     incidents: Mapping[str, int]
@@ -180,6 +189,7 @@ def take_census(connection: Connection) -> Census:
         held={row.provider: row.operations for row in connection.execute(_HELD)},
         outbox={row.queue: row.messages for row in outbox},
         oldest_outbox={row.queue: row.oldest for row in outbox},
+        oldest_handed_over={row.provider: row.oldest for row in connection.execute(_HANDED_OVER)},
         accounts={(row.provider, row.kind): row.accounts for row in connection.execute(_ACCOUNTS)},
         incidents={row.kind: row.incidents for row in connection.execute(_INCIDENTS)},
     )
