@@ -1,5 +1,7 @@
 """Real relay, real workers, real providers' simulators around one ledger of their own."""
 
+import os
+import socket
 import sys
 import time
 import urllib.request
@@ -11,6 +13,7 @@ from uuid import UUID, uuid4
 
 import dramatiq
 import redis
+from dramatiq.brokers.redis import MAINTENANCE_SCALE, RedisBroker
 from sqlalchemy import Engine, Row, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
@@ -107,6 +110,16 @@ class Crew:
         name, child = self._start([str(HELD_WORKER)], {"HOLD_AT": moment, "HELD": str(held)})
         return name, child, held
 
+    def worker_frozen_at(self, moment: str, **settings: str) -> tuple[str, Path, Callable[[], None]]:
+        """Start a worker that stands still as a whole at a moment, once. Returns its name, the path that exists as soon as it
+        does, and what lets it go on.
+        """
+        held = self.folder / f"held-{uuid4().hex[:8]}"
+        pipe = held.with_suffix(".pipe")
+        os.mkfifo(pipe)
+        name, _ = self._start([str(HELD_WORKER)], {"HOLD_AT": moment, "HELD": str(held), "THAW": str(pipe), **settings})
+        return name, held, lambda: os.close(os.open(pipe, os.O_WRONLY))
+
     def _start(self, words: list[str], settings: dict[str, str]) -> tuple[str, Child]:
         self._workers += 1
         name = f"worker-{self._workers}"
@@ -164,6 +177,15 @@ class Crew:
             self.redis.hset(f"{self.namespace}:{queue}.msgs", identity, message.encode())
             self.redis.rpush(f"{self.namespace}:{queue}", identity)
 
+    def take_back(self, queue: str) -> None:
+        """The broker takes back what it has given to workers that were not heard of, which is all of them now."""
+        silent = self.redis.zrange(f"{self.namespace}:__heartbeats__", 0, -1)
+        self.redis.zadd(f"{self.namespace}:__heartbeats__", dict.fromkeys(silent, 0))
+        broker = RedisBroker(  # type: ignore[no-untyped-call]
+            client=self.redis, namespace=self.namespace, middleware=[], maintenance_chance=MAINTENANCE_SCALE
+        )
+        broker.do_qsize(queue)
+
     def depth(self, queue: str) -> int:
         """Messages that wait, or that were fetched and not acknowledged."""
         return int(self.redis.hlen(f"{self.namespace}:{queue}.msgs"))
@@ -185,3 +207,11 @@ def scraped(port: int, series: str) -> float:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(series))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,6 +1,12 @@
-"""A real worker process that stops at one moment of one operation's life, says so by a file, and goes no further."""
+"""A real worker process that stops at one moment of one operation's life and says so by a file.
+
+HOLD_AT: the moment. HELD: the file. THAW: a pipe; then it stands still in a native call that does not give the interpreter's
+lock away, so that not one of its threads runs, until somebody opens the pipe for writing. Without THAW that operation alone
+goes no further, for ever.
+"""
 
 import asyncio
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -14,9 +20,19 @@ from acuse_adapters.process import WorkerProcess
 
 
 async def hold(moment: Moment, _what: Any) -> None:
-    if moment == os.environ["HOLD_AT"]:
-        Path(os.environ["HELD"]).touch()
+    held = Path(os.environ["HELD"])
+    if moment != os.environ["HOLD_AT"] or ("THAW" in os.environ and held.exists()):
+        return
+    held.touch()
+    if "THAW" in os.environ:
+        freeze(os.environ["THAW"])
+    else:
         await asyncio.Event().wait()
+
+
+def freeze(pipe: str) -> None:
+    """Open a pipe for reading, which waits for a writer. PyDLL, unlike CDLL, keeps the lock meanwhile."""
+    os.close(ctypes.PyDLL(None).open(os.fsencode(pipe), os.O_RDONLY))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import redis
-from crew import Crew, own_ledger, scraped, until
+from crew import Crew, free_ports, scraped, until
 from sqlalchemy import text
 
 from acuse.embedded import EmbeddedValkey
@@ -19,30 +18,6 @@ from acuse_adapters.email.action import SendEmail
 from acuse_adapters.simulators.fault import Fault
 from acuse_adapters.simulators.process import SimulatorProcess
 from acuse_adapters.ticketing.action import CreateTicket
-
-
-@pytest.fixture(scope="module")
-def ledger_url(servers: tuple[str, str]) -> Iterator[str]:
-    """One ledger of this module alone."""
-    with own_ledger(servers[0]) as url:
-        yield url
-
-
-@pytest.fixture
-def hire(ledger_url: str, redis_url: str, tmp_path: Path) -> Iterator[Callable[..., Crew]]:
-    """Makes crews that go home with the test. What others left behind in the ledger is none of their business."""
-    crews: list[Crew] = []
-
-    def made(broker: str = redis_url, **settings: str) -> Crew:
-        crew = Crew(tmp_path / f"crew-{len(crews)}", ledger_url, broker, f"acuse-test-{uuid4().hex[:12]}", **settings)
-        crews.append(crew)
-        return crew
-
-    yield made
-    for crew in crews:
-        with crew.engine.begin() as connection:
-            connection.execute(text("delete from acuse.outbox_message"))
-        crew.__exit__()
 
 
 class SilentProvider:
@@ -126,14 +101,6 @@ def test_a_repeat_with_the_same_key_is_one_request_per_attempt_with_the_same_byt
         assert len(set(provider.writes)) == 1
         with crew.engine.begin() as connection:
             connection.execute(text("select acuse.resume_account('ticket', 'default')"))
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @pytest.mark.case("R013")

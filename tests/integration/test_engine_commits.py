@@ -1,40 +1,16 @@
 """Saving an outcome: races that are lost, and replies to COMMIT that never come."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from bench import Bench
 from cut_line import CutLine, cut_line
+from failing_settles import failing_settles
 
 from acuse.protocol import State
 from acuse.store.engine import async_engine
-
-
-@contextmanager
-def failing_settles(bench: Bench, states: list[str]) -> Iterator[None]:
-    """The first writes of an outcome fail with these SQLSTATEs, one each."""
-    codes = ", ".join(f"'{state}'" for state in states)
-    bench.do("create sequence public.failures")
-    bench.do(
-        f"""create function public.fail_a_few_times() returns trigger language plpgsql as $$
-            declare n bigint := nextval('public.failures'); codes text[] := array[{codes}];
-            begin
-              if n <= cardinality(codes) then raise exception 'injected' using errcode = codes[n]; end if;
-              return new;
-            end $$"""
-    )
-    bench.do(
-        f"""create trigger a_few_failures before update on acuse.operation for each row
-            when (old.tenant = '{bench.tenant}' and old.status = 'dispatching') execute function public.fail_a_few_times()"""
-    )
-    try:
-        yield
-    finally:
-        bench.do("drop trigger a_few_failures on acuse.operation")
-        bench.do("drop function public.fail_a_few_times()")
-        bench.do("drop sequence public.failures")
 
 
 @pytest.mark.case("R034")

@@ -107,6 +107,7 @@ async def test_a_finding_with_texts_that_no_column_takes_is_recorded_all_the_sam
     assert bench.state(one) is State.REJECTED
 
 
+@pytest.mark.case("R080")
 async def test_copies_at_the_provider_confirm_and_open_an_incident(bench: Bench) -> None:
     bench.promise(SEEN)
     one = bench.stage()

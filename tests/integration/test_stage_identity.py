@@ -12,12 +12,14 @@ from acuse import (
     IdentityMissing,
     InDoubt,
     InvalidField,
+    NotFound,
     Outbox,
     State,
     UnknownAction,
     Wish,
 )
 from acuse.protocol import FINAL
+from acuse.store.read import get
 
 
 @pytest.fixture
@@ -116,13 +118,18 @@ def test_a_dependency_must_exist_in_the_same_tenant(engine: Engine, outbox: Outb
         assert outbox.stage(connection, email("2"), workflow="w", call="u", after=own, compensates=own).created
 
 
+@pytest.mark.case("R062")
 @pytest.mark.invariant(2)
-def test_tenants_never_meet(engine: Engine, tenant: str) -> None:
+@pytest.mark.parametrize("key", ["1", "inbox:1:1"])
+def test_tenants_never_meet(engine: Engine, tenant: str, key: str) -> None:
     with engine.connect() as connection:
-        one = Outbox(tenant=tenant).stage(connection, email("Hello"), effect_key="inbox:1:1", workflow="w")
-        two = Outbox(tenant=f"{tenant}-b").stage(connection, email("Other"), effect_key="inbox:1:1", workflow="w")
+        one = Outbox(tenant=tenant).stage(connection, email("Hello"), effect_key=key, workflow="w")
+        two = Outbox(tenant=f"{tenant}-b").stage(connection, email("Other"), effect_key=key, workflow="w")
         assert (one.created, two.created) == (True, True)
         assert one.operation_id != two.operation_id
+        for operation, stranger in ((one, f"{tenant}-b"), (two, tenant)):
+            with pytest.raises(NotFound):
+                get(connection, operation.operation_id, stranger)
         with pytest.raises(InvalidField, match="names no operation of this tenant"):
             Outbox(tenant=tenant).stage(connection, email("Other"), succeeds=two)
 
@@ -163,6 +170,7 @@ def test_the_same_wish_under_a_new_call_id_is_the_operation_that_is_on_its_way(
         assert outbox.stage(connection, email(), workflow="x", call="t2").created
 
 
+@pytest.mark.case("R079")
 @pytest.mark.parametrize("state", [State.CONFIRMED, State.REJECTED])
 def test_what_is_settled_is_in_nobodys_way(engine: Engine, outbox: Outbox, state: State) -> None:
     with engine.begin() as connection:

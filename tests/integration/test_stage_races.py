@@ -25,6 +25,7 @@ def staged(engine: Engine, function: Callable[[Connection], Staged], isolation: 
     return racer
 
 
+@pytest.mark.case("R079")
 @pytest.mark.invariant(2)
 def test_whoever_stages_second_waits_and_gets_the_operation_of_the_first(engine: Engine, tenant: str) -> None:
     first = staged(engine, stage(tenant))
