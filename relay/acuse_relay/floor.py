@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from acuse.store.relay import OutboxRow
-
 __all__ = ["TRAIL", "Floors"]
 
 TRAIL = timedelta(seconds=1)
@@ -29,10 +27,10 @@ class Floors:
         for queue in queues:
             self._floors.setdefault(queue, None)
 
-    def moved(self, queue: str, rows: Iterable[OutboxRow], limit: int) -> None:
-        """Rows of a queue were moved. If as many as the limit allowed, more may be left right behind them."""
-        times = [row.available_at for row in rows]
-        if not times:
-            return
-        reached, known = max(times) - TRAIL, self._floors.get(queue)
-        self._floors[queue] = reached if known is None or len(times) >= limit else max(known, reached)
+    def emptied(self, queue: str, newest: datetime, *, trail: timedelta = TRAIL) -> None:
+        """All rows of a queue were moved that could be seen; the newest of them became available then.
+
+        Behind a backlog, which may be of one moment as a whole, there is no trail: its dead rows would be read again and again.
+        """
+        reached, known = newest - trail, self._floors.get(queue)
+        self._floors[queue] = reached if known is None else max(known, reached)

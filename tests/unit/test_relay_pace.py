@@ -58,17 +58,12 @@ def test_slow_work_is_done_less_often_and_failed_work_stays_due() -> None:
 
 def test_the_floor_trails_what_was_moved_and_does_not_fall_for_a_late_row() -> None:
     floors = Floors()
-    floors.moved("q", [row(NOW)], limit=10)
-    floors.moved("q", [row(NOW - timedelta(hours=1))], limit=10)
+    floors.emptied("q", NOW)
+    floors.emptied("q", NOW - timedelta(hours=1))
     assert floors.for_scan(full=False) == {"q": NOW - TRAIL}
     assert floors.for_scan(full=True) == {"q": None}
-
-
-def test_the_floor_falls_when_a_late_batch_was_cut_off_by_its_limit() -> None:
-    floors = Floors()
-    floors.moved("q", [row(NOW)], limit=10)
-    floors.moved("q", [row(NOW - timedelta(hours=1))], limit=1)
-    assert floors.for_scan(full=False) == {"q": NOW - timedelta(hours=1) - TRAIL}
+    floors.emptied("q", NOW, trail=timedelta(0))
+    assert floors.for_scan(full=False) == {"q": NOW}
 
 
 @pytest.mark.invariant(13)

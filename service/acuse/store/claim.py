@@ -30,8 +30,8 @@ _PAUSE = text("select acuse.pause_account(:provider, :account, clock_timestamp()
 _FINISHED = text("select id from acuse.operation where id = any(cast(:ids as uuid[])) and status in ('confirmed', 'rejected')")
 _HAND_BACK = text(
     """
-    insert into acuse.outbox_message (queue, operation_id, available_at)
-    select acuse.queue_of(provider, status), id, clock_timestamp() from acuse.operation
+    insert into acuse.outbox_message (queue, tenant, operation_id, available_at)
+    select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from acuse.operation
      where id = any(cast(:ids as uuid[])) and handed_at is not null
     """
 )

@@ -1,18 +1,19 @@
 """What the relay reads and takes from the outbox, and what it counts there. Knows queues, not providers.
 
 One batch is one transaction of a relay: `ready_queues` (which also locks them), the broker is asked how deep they are,
-`take_rows`, the rows are pushed, COMMIT. Until the COMMIT nobody else sees the rows gone, so a crash at any point leaves them.
+`take_rows` (and `take_shares` of a queue where more waits than there is room for), the rows are pushed, COMMIT. Until the
+COMMIT nobody else sees the rows gone, so a crash at any point leaves them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, CursorResult, text
 
-__all__ = ["Census", "OutboxRow", "Wanted", "ledger_id", "ready_queues", "take_census", "take_rows"]
+__all__ = ["Census", "OutboxRow", "Wanted", "ledger_id", "ready_queues", "rows_of", "take_census", "take_rows"]
 
 STALLED_TRANSACTION_MILLISECONDS = 20_000
 """A relay that stands still inside a batch (stopped, swapped out) would keep its queues locked: the server ends it. Longer
@@ -25,21 +26,25 @@ _LEDGER_ID = text("select value from acuse.meta where key = 'ledger_id'")
 # A plain `select distinct queue` reads every row, and a loose index scan reads every dead row of each queue while an old
 # snapshot is open somewhere. So known queues are probed from their trailing floor on, and unknown ones are looked for in the
 # gaps between the known names, where no dead rows lie. Names are ordered by the database: Python orders them differently.
+# A crowded queue, from which the last batch did not take everything, is not probed: it is asked anyway who waits there.
 #
 # The lock is per queue and ends with the transaction. It is what keeps the bound of depth: two relays that read the depth
 # side by side would both fill the same room. It is only tried, so nobody waits and nobody deadlocks.
 _READY_QUEUES = text(
     """
     with known as (
-      select k.queue, coalesce(k.floor, '-infinity') as floor
+      select k.queue, coalesce(k.floor, '-infinity') as floor, k.queue = any(cast(:crowded as text[])) as crowded
         from unnest(cast(:queues as text[]), cast(:floors as timestamptz[])) k(queue, floor)),
     gap as (
       select queue as low, lead(queue) over (order by queue) as high from (select queue from known union all select '') k),
     ready as materialized (
+      select queue from known where crowded
+      union all
       select known.queue from known cross join lateral (
         select from acuse.outbox_message o where o.queue = known.queue
            and o.available_at >= known.floor and o.available_at <= statement_timestamp()
          order by o.available_at limit 1) o
+       where not crowded
       union all
       select o.queue from gap cross join lateral (
         select o.queue from acuse.outbox_message o where o.queue > gap.low and o.queue < gap.high order by o.queue limit 1) o
@@ -53,44 +58,61 @@ _READY_QUEUES = text(
     """
 )
 
-# Take the first rows of several queues, of each as many as it has room for.
+# Take all rows of several queues, of each of which no more wait than it has room for: of a queue with more, none, unless they
+# are known to be of one tenant; then as many as there is room for, if no other has come.
 #
 # Lateral per queue, so that a full queue costs nothing (skipping full queues with `queue <> all(…)` read 1.2 million rows).
 # The ids go through an array: `id in (select … skip locked limit n)` may be planned as a loop that runs the inner select again
 # and deletes far more than n. Nothing remembers a "last id seen": a lower id that commits late is found like any other.
 _TAKE_ROWS = text(
     """
-    with front as materialized (
-      select o.id
-        from unnest(cast(:queues as text[]), cast(:limits as int[]), cast(:floors as timestamptz[])) q(queue, most, floor)
-       cross join lateral (
-        select id from acuse.outbox_message o where o.queue = q.queue
+    with roomy as materialized (
+      select q.queue, q.most, coalesce(q.floor, '-infinity') as floor
+        from unnest(cast(:queues as text[]), cast(:limits as int[]), cast(:floors as timestamptz[]), cast(:sole as text[]),
+                    cast(:others as timestamptz[])) q(queue, most, floor, sole, others)
+       where case when q.sole is null then not exists (
+        select from acuse.outbox_message o where o.queue = q.queue
            and o.available_at >= coalesce(q.floor, '-infinity') and o.available_at <= statement_timestamp()
+         order by o.available_at, o.id offset q.most)
+       else not acuse.others_wait(q.queue, q.sole, coalesce(q.others, '-infinity')) end),
+    front as materialized (
+      select o.id from roomy q cross join lateral (
+        select id from acuse.outbox_message o where o.queue = q.queue
+           and o.available_at >= q.floor and o.available_at <= statement_timestamp()
          order by o.available_at, o.id limit q.most for update skip locked) o)
     delete from acuse.outbox_message where id = any(array(select id from front))
-    returning id, queue, operation_id, message, available_at
+    returning id, queue, tenant, operation_id, message, available_at
     """
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """One row that was taken: work on an operation, or a message of the host (`id`, `actor`, `args`, `kwargs`, `options`)."""
+    """One row that was taken: work on an operation, or a message of the host (`id`, `actor`, `args`, `kwargs`, `options`).
+
+    `tenant`: whose share of the queue it used; "" for a message of a host that named none.
+    """
 
     id: int
     queue: str
     operation_id: UUID | None
     message: dict[str, Any] | None
     available_at: datetime
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """At most `limit` rows of a queue, none that became available before `floor` (None: all)."""
+    """At most `limit` rows of a queue, none that became available before `floor` (None: all).
+
+    `only`: the tenant of which all of them are said to be; rows of others are looked for from `others` on.
+    """
 
     queue: str
     limit: int
     floor: datetime | None = None
+    only: str | None = None
+    others: datetime | None = None
 
 
 def ledger_id(connection: Connection) -> str:
@@ -98,26 +120,37 @@ def ledger_id(connection: Connection) -> str:
     return str(connection.execute(_LEDGER_ID).scalar_one())
 
 
-def ready_queues(connection: Connection, floors: Mapping[str, datetime | None]) -> list[str]:
+def ready_queues(connection: Connection, floors: Mapping[str, datetime | None], crowded: Iterable[str] = ()) -> list[str]:
     """Queues with rows to move now, locked for this transaction. `floors`: the queues known so far, and where to start in each.
 
-    A queue that is not in `floors` is found too, at the latest one call later for each other new one.
+    A queue that is not in `floors` is found too, at the latest one call later for each other new one. Those of `floors` that
+    are `crowded` are taken for ready.
     """
-    asked = {"queues": list(floors), "floors": list(floors.values()), "stalled": str(STALLED_TRANSACTION_MILLISECONDS)}
+    asked = {
+        "queues": list(floors),
+        "floors": list(floors.values()),
+        "crowded": list(crowded),
+        "stalled": str(STALLED_TRANSACTION_MILLISECONDS),
+    }
     return [row.queue for row in connection.execute(_READY_QUEUES, asked)]
 
 
 def take_rows(connection: Connection, wanted: Sequence[Wanted]) -> list[OutboxRow]:
-    """Delete and return the first rows of each queue, in the order in which they became available."""
+    """Delete and return all rows of each queue that has no more than its limit. Of one with more, nothing is taken,
+    unless all are of the one tenant that is named: then as many as the limit allows."""
     asked = {
         "queues": [one.queue for one in wanted],
         "limits": [one.limit for one in wanted],
         "floors": [one.floor for one in wanted],
+        "sole": [one.only for one in wanted],
+        "others": [one.others for one in wanted],
     }
-    rows = [
-        OutboxRow(row.id, row.queue, row.operation_id, row.message, row.available_at)
-        for row in connection.execute(_TAKE_ROWS, asked)
-    ]
+    return rows_of(connection.execute(_TAKE_ROWS, asked))
+
+
+def rows_of(taken: CursorResult[Any]) -> list[OutboxRow]:
+    """The rows that a statement has taken, in the order in which they became available."""
+    rows = [OutboxRow(row.id, row.queue, row.operation_id, row.message, row.available_at, row.tenant) for row in taken]
     return sorted(rows, key=lambda row: (row.available_at, row.id))
 
 

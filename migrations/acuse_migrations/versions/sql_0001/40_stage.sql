@@ -95,7 +95,7 @@ begin
       insert into ledger (operation_id, version, at, kind, to_status, by, actor)
         values (v_id, 1, v_now, 'staged', 'prepared', 'host', p_item->>'call');
       insert into dependency (operation_id, needs) select distinct v_id, n from unnest(v_needs) n;
-      insert into outbox_message (queue, operation_id, available_at) values (v_queue, v_id, v_now);
+      insert into outbox_message (queue, tenant, operation_id, available_at) values (v_queue, v_tenant, v_id, v_now);
       return row(p_ref, 'created', v_id, p_event, 'prepared', null, null, null)::staged;
     end if;
     select * into v_old from operation where (tenant, effect_key, generation) = (v_tenant, v_key, v_generation);

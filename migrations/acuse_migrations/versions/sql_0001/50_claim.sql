@@ -49,12 +49,12 @@ create function acuse.wake_next(p_id uuid) returns int language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
 declare v_count int;
 begin
-  insert into outbox_message (queue, operation_id, available_at)
-  select acuse.queue_of(n.provider, 'prepared'), n.id, clock_timestamp() from (
-    select n.id, n.provider from dependency d join operation n on n.id = d.operation_id
+  insert into outbox_message (queue, tenant, operation_id, available_at)
+  select acuse.queue_of(n.provider, 'prepared'), n.tenant, n.id, clock_timestamp() from (
+    select n.id, n.provider, n.tenant from dependency d join operation n on n.id = d.operation_id
      where d.needs = p_id and n.status = 'prepared' and n.held is null
     union
-    (select n.id, n.provider from operation o join operation n on (n.tenant, n.provider, n.ordering_key) = (o.tenant, o.provider, o.ordering_key)
+    (select n.id, n.provider, n.tenant from operation o join operation n on (n.tenant, n.provider, n.ordering_key) = (o.tenant, o.provider, o.ordering_key)
       where o.id = p_id and o.ordering_key is not null and n.status = 'prepared' and n.ordering_key is not null
       order by n.seq limit 1)) n;
   get diagnostics v_count = row_count;
@@ -63,8 +63,8 @@ end $$;
 
 create function acuse.tell_host(o acuse.operation) returns void language sql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
-  insert into outbox_message (queue, message, available_at)
-  select split_part(o.on_settled, '/', 1),
+  insert into outbox_message (queue, tenant, message, available_at)
+  select split_part(o.on_settled, '/', 1), o.tenant,
          jsonb_build_object('id', 'op_' || replace(o.id::text, '-', '') || '-' || o.version, 'actor', split_part(o.on_settled, '/', 2),
            'args', '[]'::jsonb, 'options', '{}'::jsonb, 'kwargs', jsonb_build_object(
              'operation_id', 'op_' || replace(o.id::text, '-', ''), 'state', o.status, 'outcome_code', o.outcome_code,

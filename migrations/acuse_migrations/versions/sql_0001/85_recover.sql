@@ -20,7 +20,8 @@ begin
         values (o.id, o.version, o.updated_at, 'expired', v_from, 'unknown', 'recover', o.reason, 'claim_expired', o.fence, o.attempts);
       if o.doubts = 1 then perform acuse.tell_host(o); end if;
     end if;
-    insert into outbox_message (queue, operation_id, available_at) values (acuse.queue_of(o.provider, o.status), o.id, clock_timestamp());
+    insert into outbox_message (queue, tenant, operation_id, available_at)
+      values (acuse.queue_of(o.provider, o.status), o.tenant, o.id, clock_timestamp());
     return query select o.id, v_from;
   end loop;
 end $$;
@@ -33,8 +34,9 @@ begin
     select id, provider from operation where due_at is not null and due_at <= clock_timestamp() and claim_until is null
      order by due_at limit p_limit for no key update skip locked),
   u as (update operation t set due_at = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
-          from o where t.id = o.id returning t.id, t.provider, t.status)
-  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
+          from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)
+  insert into outbox_message (queue, tenant, operation_id, available_at)
+    select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;
@@ -49,8 +51,9 @@ begin
        and (acuse.turn(o) is null or acuse.turn(o) in ('dependency_rejected', 'dependency_missing') or acuse.standing(o, clock_timestamp()) is not null)
      order by seq limit p_limit for no key update skip locked),
   u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
-          from o where t.id = o.id returning t.id, t.provider, t.status)
-  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
+          from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)
+  insert into outbox_message (queue, tenant, operation_id, available_at)
+    select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;
@@ -76,8 +79,9 @@ begin
       from (select x.id, x.v from unnest(p_ids, p_versions) x(id, v) order by x.id) x
      where t.id = x.id and t.version = x.v and t.handed_at is not null
        and not exists (select 1 from outbox_message m where m.operation_id = t.id)
-    returning t.id, t.provider, t.status)
-  insert into outbox_message (queue, operation_id, available_at) select acuse.queue_of(provider, status), id, clock_timestamp() from u;
+    returning t.id, t.provider, t.status, t.tenant)
+  insert into outbox_message (queue, tenant, operation_id, available_at)
+    select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u;
   get diagnostics v_count = row_count;
   return v_count;
 end $$;

@@ -30,8 +30,8 @@ begin
   perform pg_advisory_xact_lock(acuse.workflow_lock(p_tenant, p_workflow));
   insert into workflow values (p_tenant, p_workflow, clock_timestamp(), p_by, p_reason) on conflict do nothing;
   -- The next worker that takes one of these finds the workflow cancelled and rejects it. No operation is locked here.
-  insert into outbox_message (queue, operation_id, available_at)
-    select acuse.queue_of(provider, 'prepared'), id, clock_timestamp() from operation where (tenant, workflow_id) = (p_tenant, p_workflow) and status = 'prepared';
+  insert into outbox_message (queue, tenant, operation_id, available_at)
+    select acuse.queue_of(provider, 'prepared'), tenant, id, clock_timestamp() from operation where (tenant, workflow_id) = (p_tenant, p_workflow) and status = 'prepared';
   return query select * from acuse.in_the_air(p_tenant, p_workflow, null, null);
 end $$;
 
