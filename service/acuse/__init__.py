@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from acuse.approval import ApprovalRecord, Approvals, AsyncApprovals
+    from acuse.approval import ApprovalRecord, Approvals, ApprovalState, AsyncApprovals, Decision, Requested
     from acuse.errors import (
         AcuseError,
         ApprovalError,
@@ -38,12 +38,14 @@ __all__ = [
     "AcuseError",
     "ApprovalError",
     "ApprovalRecord",
+    "ApprovalState",
     "Approvals",
     "AsyncApprovals",
     "AsyncLedger",
     "AsyncOutbox",
     "Cancellation",
     "ConfigurationError",
+    "Decision",
     "Effect",
     "EffectConflict",
     "Event",
@@ -62,6 +64,7 @@ __all__ = [
     "PlannedEffect",
     "Published",
     "Receipt",
+    "Requested",
     "RetryTransaction",
     "Routes",
     "SchemaMismatch",
@@ -74,7 +77,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "acuse.approval": ("ApprovalRecord", "Approvals", "AsyncApprovals"),
+    "acuse.approval": ("ApprovalRecord", "ApprovalState", "Approvals", "AsyncApprovals", "Decision", "Requested"),
     "acuse.intent": ("Action", "ActionCatalog", "Effect", "Event", "Plan", "PlannedEffect", "Routes"),
     "acuse.ledger": ("AsyncLedger", "Cancellation", "HistoryEntry", "Ledger", "OperationRecord", "Page"),
     "acuse.outbox": ("AsyncOutbox", "Outbox", "Published", "Staged", "Wish"),

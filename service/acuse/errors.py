@@ -12,7 +12,7 @@
     ├── SchemaMismatch          the tables in the database are not the ones that this version knows
     ├── NotFound                no such operation, approval, …
     ├── VersionConflict         somebody else changed the operation first
-    ├── ApprovalError           an approval cannot be granted, used or revoked like this
+    ├── ApprovalError           an approval cannot be granted, decided, used or revoked like this
     └── ConfigurationError      a mistake in code or settings; no input can cause it
 
 Every error carries its facts as fields, and its text says what to do. No text holds a value of a payload, U+0000 or half of a
@@ -186,12 +186,16 @@ class VersionConflict(AcuseError):
 
 
 class ApprovalError(AcuseError):
-    """An approval cannot be granted, used or revoked like this. Fields: `reason`, `approval_id` if there is one."""
+    """An approval cannot be granted, decided, used or revoked like this.
 
-    def __init__(self, *, reason: str, approval_id: str | None = None) -> None:
+    Fields: `reason`, `approval_id` if there is one, `state` (`expired`, `superseded` or `revoked`) for a late decision.
+    """
+
+    def __init__(self, *, reason: str, approval_id: str | None = None, state: str | None = None) -> None:
         super().__init__(f"approval {approval_id}: {reason}" if approval_id else f"approval: {reason}")
         self.reason = reason
         self.approval_id = approval_id
+        self.state = state
 
 
 class ConfigurationError(AcuseError):

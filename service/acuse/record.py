@@ -19,8 +19,8 @@ class OperationRecord:
     version: raised by every change; an operator's act names the one that it judged. doubts: attempts whose end is not known.
     first_sent_at, retry_until: since when it may have happened, and until when a repeat with the same key is safe.
     Where a pending operation is: handed_at (in the outbox or the broker), claim_until (with a worker), due_at (wants work from
-    then on), waiting (`dependency` or `ordering`), held (only a person can go on, and why). put_off: what of its account it waits
-    for while due_at lies ahead: `account_paused`, `breaker_open` or `account_busy` (a limit of calls).
+    then on), waiting (`dependency`, `ordering` or `approval`), held (only a person can go on, and why). put_off: what of its
+    account it waits for while due_at lies ahead: `account_paused`, `breaker_open` or `account_busy` (a limit of calls).
     waits_for: operations that must be confirmed first and are not. value: in the host's own unit.
     """
 
@@ -59,7 +59,7 @@ class OperationRecord:
     handed_at: datetime | None
     claim_until: datetime | None
     due_at: datetime | None
-    waiting: Literal["dependency", "ordering"] | None
+    waiting: Literal["dependency", "ordering", "approval"] | None
     held: str | None
     put_off: Literal["account_paused", "breaker_open", "account_busy"] | None = None
     handovers: int

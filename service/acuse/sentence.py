@@ -31,7 +31,10 @@ _GATES = {
     "approval_mismatch": "the approval is for another action, target or payload",
     "approval_revoked": "the approval was revoked",
     "approval_expired": "the approval had expired",
+    "approval_denied": "the approval was denied",
+    "approval_superseded": "what it asked for was changed, and the approval went to the newer draft",
     "approval_used_up": "the approval was used up",
+    "approval_sum_exceeded": "it went beyond the sum that the approval allows",
     "workflow_cancelled": "the workflow was cancelled",
     "flow_withdrawn": "the flow version was withdrawn",
 }
@@ -78,7 +81,7 @@ def _why_prepared(record: OperationRecord) -> str:
     if record.attempts:
         return f"Sent {_times(record.attempts)}, and it is certain that nothing came of it{_because(record.reason)}."
     if record.waiting is not None:
-        return "Nothing was sent: it waits for others."
+        return f"Nothing was sent: it waits for {'its approval' if record.waiting == 'approval' else 'others'}."
     return f"Nothing was sent yet{_because(record.reason)}."
 
 
@@ -108,6 +111,9 @@ def _why_unknown(record: OperationRecord) -> str:
 def _waits(record: OperationRecord) -> str:
     if record.waiting == "ordering":
         return f"It is sent when earlier operations with the ordering key {record.ordering_key} are settled."
+    if record.waiting == "approval":
+        until = "" if record.due_at is None else f", and rejected if nobody has decided by {_clock(record.due_at)}"
+        return f"It is sent when a person grants {record.approval_id}{until}."
     if not record.waits_for:
         return "What it waited for is settled; it is sent shortly."
     return f"It is sent when {' and '.join(record.waits_for)} {'is' if len(record.waits_for) == 1 else 'are'} confirmed."

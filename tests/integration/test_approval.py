@@ -36,9 +36,9 @@ def test_an_approval_says_what_it_allows_and_who_said_so(engine: Engine, approva
         found = approvals.get(connection, approval)
         assert approval.startswith("apr_")
         assert (found.approval_id, found.tenant, found.action, found.target) == (approval, tenant, "crm.close_case.v1", "case-1")
-        assert (found.granted_by, found.reason, found.max_uses, found.uses_left) == ("ann", "checked by phone", 3, 3)
+        assert (found.decided_by, found.reason, found.max_uses, found.uses_left) == ("ann", "checked by phone", 3, 3)
         assert found.expires_at is not None
-        assert timedelta(hours=1, minutes=59) < found.expires_at - found.granted_at < timedelta(hours=2, minutes=1)
+        assert timedelta(hours=1, minutes=59) < found.expires_at - found.requested_at < timedelta(hours=2, minutes=1)
         assert found.stands
         endless = approvals.get(connection, approvals.grant(connection, CLOSE, by="ann"))
         assert (endless.expires_at, endless.max_uses, endless.uses_left, endless.stands) == (None, None, None, True)

@@ -14,7 +14,7 @@ SURFACE = {
     *("Action", "ActionCatalog", "Effect", "Event", "Plan", "PlannedEffect", "Routes"),
     *("AsyncOutbox", "Outbox", "Published", "Staged", "Wish"),
     *("AsyncLedger", "Cancellation", "HistoryEntry", "Ledger", "OperationRecord", "Page", "Receipt", "State"),
-    *("ApprovalRecord", "Approvals", "AsyncApprovals"),
+    *("ApprovalRecord", "ApprovalState", "Approvals", "AsyncApprovals", "Decision", "Requested"),
     *errors.__all__,
     "__version__",
 }

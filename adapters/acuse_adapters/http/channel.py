@@ -160,19 +160,19 @@ class Http:
         self._spend(method)
         try:
             async with asyncio.timeout_at(self._ends):
-                return await (self._round_trip(request) if self._phase is Phase.SEND else self._read(request))
+                return await self._carried_out(request)
         except (
             httpx.HTTPError,
             OSError,
         ) as error:  # OSError: the deadline (TimeoutError), and TLS errors that httpx lets through
             raise Ended(classify.failure(self._phase, error, self._wire)) from error
 
-    async def _read(self, request: httpx.Request) -> Reply:
+    async def _carried_out(self, request: httpx.Request) -> Reply:
         """Outside of a send, a read that met a broken connection is repeated once: it changes nothing (RFC 9110, 9.2.2)."""
         try:
             return await self._round_trip(request)
         except _CUT:
-            if request.method not in _READS:
+            if self._phase is Phase.SEND or request.method not in _READS:
                 raise
             return await self._round_trip(request)
 

@@ -2,14 +2,14 @@
 
 import argparse
 import json
-import re
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from sqlalchemy import Engine
 
 from acuse.command.database import add_database, database
 from acuse.command.person import add_person, name_of
+from acuse.command.span import span
 from acuse.errors import InvalidField
 from acuse.store.account import AccountRecord, limit, pause, resume
 from acuse.store.account import accounts as accounts_of
@@ -17,8 +17,6 @@ from acuse.store.account import accounts as accounts_of
 __all__ = ["AccountsCommand", "accounts"]
 
 COLUMNS = "{:<16} {:<20} {:<10} {:<22} {:<16} {:<18} {}"
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class AccountsCommand:
@@ -146,10 +144,7 @@ def _said(arguments: argparse.Namespace) -> str:
 def _until(until: str | None, length: str | None, now: datetime) -> datetime | None:
     """Return the end of a pause. Raises `InvalidField` for what cannot be read, and for a moment that is past."""
     if length is not None:
-        found = re.fullmatch(r"([1-9]\d{0,5})([smhd])", length)
-        if found is None:
-            raise InvalidField(field="for", reason="must be a number with s, m, h or d, like 90m")
-        return now + timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return now + span(length, "for")
     if until is None:
         return None
     try:

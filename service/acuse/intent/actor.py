@@ -21,18 +21,18 @@ class ActorLike(Protocol):
     def actor_name(self) -> str: ...
 
 
-def actor_address(on_settled: ActorLike | str) -> str:
-    """`queue/actor`, of an actor or of a text in that form. Raises `InvalidField`."""
+def actor_address(on_settled: ActorLike | str, field: str = "on_settled") -> str:
+    """`queue/actor`, of an actor or of a text in that form. Raises `InvalidField` that names `field`."""
     if isinstance(on_settled, str):
         address = on_settled
     else:
         try:
             address = f"{on_settled.queue_name}/{on_settled.actor_name}"
         except AttributeError:
-            raise InvalidField(field="on_settled", reason="must be a Dramatiq actor or a text 'queue/actor'") from None
+            raise InvalidField(field=field, reason="must be a Dramatiq actor or a text 'queue/actor'") from None
     if len(address) > _MAX_ADDRESS or not _ADDRESS.fullmatch(address):
         raise InvalidField(
-            field="on_settled",
+            field=field,
             reason=f"must be 'queue/actor' in letters, digits and ._- with at most {_MAX_ADDRESS} characters",
         )
     return address

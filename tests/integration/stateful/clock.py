@@ -28,7 +28,8 @@ _AGE = text(
       update acuse.evidence set started_at = started_at - :step, recorded_at = recorded_at - :step
        where operation_id in (select id from ours)),
     approvals as (
-      update acuse.approval set granted_at = granted_at - :step, expires_at = expires_at - :step, revoked_at = revoked_at - :step
+      update acuse.approval set requested_at = requested_at - :step, decided_at = decided_at - :step,
+             expires_at = expires_at - :step, revoked_at = revoked_at - :step
        where tenant = any(:tenants)),
     accounts as (
       update acuse.account set paused_at = paused_at - :step, paused_until = paused_until - :step where account = any(:tenants))

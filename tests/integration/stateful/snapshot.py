@@ -18,7 +18,7 @@ _READ = text(
       (select jsonb_agg(to_jsonb(o) order by o.seq) from ours o),
       (select jsonb_agg(to_jsonb(l) order by l.operation_id, l.version) from acuse.ledger l where l.operation_id in (table ids)),
       (select jsonb_agg(to_jsonb(a) order by a.operation_id, a.number) from acuse.attempt a where a.operation_id in (table ids)),
-      (select jsonb_agg(to_jsonb(a) order by a.granted_at) from acuse.approval a where a.tenant = any(:tenants)),
+      (select jsonb_agg(to_jsonb(a) order by a.requested_at) from acuse.approval a where a.tenant = any(:tenants)),
       (select jsonb_agg(to_jsonb(d)) from acuse.dependency d where d.operation_id in (table ids)),
       (select jsonb_agg(to_jsonb(m)) from acuse.outbox_message m
         where m.operation_id in (table ids) or m.message->'kwargs'->>'tenant' = any(:tenants)),

@@ -64,7 +64,7 @@ create table acuse.operation (
   claim_until         timestamptz,                           -- a worker holds it until
   claim_token         uuid,                                  -- of the request that claimed it: the same request finds it again
   due_at              timestamptz,                           -- wants work from then on
-  waiting             text check (waiting in ('dependency', 'ordering')),
+  waiting             text check (waiting in ('dependency', 'ordering', 'approval')),
   held                text check (length(held) between 1 and 2000),  -- only a person can go on; says why
   handovers           int not null default 0,                -- claims since the last progress
   put_off             text check (put_off in ('account_paused', 'breaker_open', 'account_busy')),   -- why due_at lies ahead
@@ -151,24 +151,51 @@ alter table acuse.outbox_message alter column tenant set (n_distinct = 1000);
 comment on index acuse.outbox_share is 'Read by the relay while more waits than the queue takes: then each tenant gets its share.';
 create index outbox_operation on acuse.outbox_message (operation_id) where operation_id is not null;
 
+-- The authorisation to dispatch: for exactly one action, target and digest, or for a pattern of targets with limits.
 create table acuse.approval (
-  id          uuid primary key,
-  tenant      text not null check (length(tenant) between 1 and 100),
-  action      text not null check (length(action) between 1 and 100),
-  target      text not null check (length(target) between 1 and 200),
-  digest      bytea not null check (length(digest) = 32),
-  granted_by  text not null check (length(granted_by) between 1 and 200),
-  reason      text check (length(reason) <= 2000),
-  granted_at  timestamptz not null,
-  expires_at  timestamptz,
-  max_uses    int check (max_uses > 0),
-  used        int not null default 0,
-  revoked_at  timestamptz,
-  revoked_by  text check (length(revoked_by) between 1 and 200),
-  revoke_reason text check (length(revoke_reason) <= 2000),
-  check ((revoked_at is null) = (revoked_by is null)),
-  constraint budget_kept check (used >= 0 and (max_uses is null or used <= max_uses))
+  id             uuid primary key,
+  tenant         text not null check (length(tenant) between 1 and 100),
+  action         text not null check (length(action) between 1 and 100),
+  target         text check (length(target) between 1 and 200),
+  target_prefix  text check (length(target_prefix) between 1 and 200),
+  digest         bytea check (length(digest) = 32),                -- null: a pattern
+  -- Of a request: the intent that it is for, and who hears what becomes of it.
+  effect_key     text check (length(effect_key) between 1 and 200),
+  workflow_id    text check (length(workflow_id) between 1 and 200),
+  call_id        text check (length(call_id) between 1 and 200),
+  requested_at   timestamptz not null,
+  requested_by   text check (length(requested_by) between 1 and 200),
+  request_reason text check (length(request_reason) <= 2000),
+  callback       text check (length(callback) between 3 and 200),
+  expiry_message bigint,                                           -- tells the host at expires_at, unless somebody decides before
+  followed_by    uuid,                                             -- the next request for the same intent
+  superseded_at  timestamptz,                                      -- that one came before anything was sent under this one
+  decision       text check (decision in ('granted', 'denied')),   -- a person's; a timeout is none
+  decided_by     text check (length(decided_by) between 1 and 200),
+  decided_at     timestamptz,
+  reason         text check (length(reason) <= 2000),
+  expires_at     timestamptz,
+  max_uses       int check (max_uses > 0),
+  used           int not null default 0,
+  sum_field      text check (length(sum_field) between 1 and 100), -- of the payload
+  max_sum        numeric check (max_sum > 0),
+  summed         numeric not null default 0,
+  revoked_at     timestamptz,
+  revoked_by     text check (length(revoked_by) between 1 and 200),
+  revoke_reason  text check (length(revoke_reason) <= 2000),
+  constraint revoked_by_somebody check ((revoked_at is null) = (revoked_by is null)),
+  constraint decided_by_somebody check (num_nonnulls(decision, decided_by, decided_at) in (0, 3)),
+  constraint exact_or_pattern check (case when digest is not null then target is not null and num_nonnulls(target_prefix, max_sum) = 0
+                                          else num_nonnulls(target, target_prefix) <= 1 and effect_key is null and decision is not null end),
+  constraint patterns_have_a_limit check (digest is not null or num_nonnulls(expires_at, max_uses, max_sum) > 0),
+  constraint sums_name_their_field check ((sum_field is null) = (max_sum is null)),
+  constraint superseded_by_another check (superseded_at is null or followed_by is not null),
+  constraint budget_kept check (used >= 0 and (max_uses is null or used <= max_uses)),
+  constraint sum_kept check (summed >= 0 and (max_sum is null or summed <= max_sum))
 );
+create unique index approval_of_an_intent on acuse.approval (tenant, effect_key) where effect_key is not null and followed_by is null;
+comment on index acuse.approval_of_an_intent is 'One request stands for an intent; the drafts before it were followed.';
+create index approval_undecided on acuse.approval (id) where decision is null and revoked_at is null and followed_by is null;
 
 create table acuse.workflow (
   tenant       text not null,

@@ -22,6 +22,8 @@ create type acuse.staged as (
   ref int, outcome text, operation_id uuid, event_id uuid, status text, result_id text, existing bytea, detail text
 );
 
+create type acuse.asked_to_stage as (refused text, pending boolean, until timestamptz);   -- what an approval says to it: 92_approvals
+
 create function acuse.stage_item(p_request jsonb, p_item jsonb, p_ref int, p_event uuid, p_refs uuid[])
   returns acuse.staged language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp set enable_seqscan = off as $$
@@ -34,6 +36,7 @@ declare
   v_deliberate boolean := coalesce((p_item->>'distinct')::boolean, false);
   v_provider text := split_part(v_action, '.', 1); v_queue text := acuse.queue_of(split_part(v_action, '.', 1), 'prepared');
   v_id uuid := acuse.uuid7(); v_needs uuid[]; v_now timestamptz; v_old operation%rowtype; v_said json;
+  v_asked asked_to_stage;
 begin
   v_said := (p_item->>'body')::json;
   if v_said->>'action' is distinct from v_action or v_said->>'target' is distinct from v_target or v_said->'payload' is null then
@@ -53,10 +56,11 @@ begin
     v_key := v_old.effect_key;
     v_generation := v_old.generation + 1;
   end if;
-  if v_approval is not null and not exists (select 1 from approval where id = v_approval and tenant = v_tenant
-       and (action, target, digest) = (v_action, v_target, v_digest)) then
-    return row(p_ref, 'approval_mismatch', null, null, null, null, null,
-               'no approval with this id is bound to this tenant, action, target and payload')::staged;
+  if v_approval is not null then
+    v_asked := acuse.ask_to_stage(v_approval, v_tenant, v_action, v_target, v_digest, v_key, v_body);
+    if v_asked.refused is not null then
+      return row(p_ref, 'approval_mismatch', null, null, null, null, null, v_asked.refused)::staged;
+    end if;
   end if;
   select array_agg(coalesce((a->>'id')::uuid, p_refs[(a->>'ref')::int + 1])) into v_needs
     from jsonb_array_elements(coalesce(p_item->'after', '[]')) a;
@@ -84,18 +88,21 @@ begin
     v_now := clock_timestamp();
     insert into operation (id, tenant, event_id, workflow_id, flow_version, call_id, effect_key, generation, succeeds, compensates,
         action, provider, account, target, digest, approval_id, ordering_key, not_after, deliberate, value, on_settled, trace_context,
-        handed_at, created_at, updated_at)
+        handed_at, waiting, due_at, created_at, updated_at)
       values (v_id, v_tenant, p_event, v_workflow, p_request->>'flow_version', p_item->>'call', v_key, v_generation, v_succeeds,
         (p_item->>'compensates')::uuid, v_action, v_provider, v_account, v_target, v_digest, v_approval, p_item->>'ordering_key',
         (p_item->>'not_after')::timestamptz, v_deliberate, (p_item->>'value')::numeric, p_item->>'on_settled', p_request->>'trace',
-        v_now, v_now, v_now)
+        case when v_asked.pending is not true then v_now end, case when v_asked.pending then 'approval' end,
+        case when v_asked.pending then least(v_asked.until, (p_item->>'not_after')::timestamptz) end, v_now, v_now)
       on conflict do nothing;
     if found then
       insert into payload (id, body) values (v_id, v_body);
       insert into ledger (operation_id, version, at, kind, to_status, by, actor)
         values (v_id, 1, v_now, 'staged', 'prepared', 'host', p_item->>'call');
       insert into dependency (operation_id, needs) select distinct v_id, n from unnest(v_needs) n;
-      insert into outbox_message (queue, tenant, operation_id, available_at) values (v_queue, v_tenant, v_id, v_now);
+      if v_asked.pending is not true then   -- else whoever decides wakes it
+        insert into outbox_message (queue, tenant, operation_id, available_at) values (v_queue, v_tenant, v_id, v_now);
+      end if;
       return row(p_ref, 'created', v_id, p_event, 'prepared', null, null, null)::staged;
     end if;
     select * into v_old from operation where (tenant, effect_key, generation) = (v_tenant, v_key, v_generation);

@@ -14,7 +14,8 @@ begin
      where o.id = any(p_ids) and o.status in ('prepared', 'unknown') and o.held is null
        -- A worker that lost the reply to its COMMIT asks with the same token, and takes its own claim again.
        and (o.claim_until is null or o.claim_until < clock_timestamp() or o.claim_token = p_token)
-       and (o.due_at is null or o.due_at <= clock_timestamp())
+       -- What waits for an approval is due when that expires; whoever decides before wakes it.
+       and (o.due_at is null or o.due_at <= clock_timestamp() or o.waiting = 'approval')
      order by o.id for no key update skip locked),   -- locked by another: that one is working on it
   c as (
     update operation t

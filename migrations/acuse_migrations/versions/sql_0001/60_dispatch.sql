@@ -13,16 +13,9 @@ comment on function acuse.workflow_lock(text, text) is
 
 create function acuse.standing(o acuse.operation, p_now timestamptz) returns text language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
-declare a approval%rowtype;
+declare v_approval text := acuse.approval_gate(o, p_now);
 begin
-  if o.approval_id is not null then
-    select * into a from approval where id = o.approval_id and tenant = o.tenant;
-    if not found then return 'approval_missing'; end if;
-    if (a.action, a.target, a.digest) is distinct from (o.action, o.target, o.digest) then return 'approval_mismatch'; end if;
-    if a.revoked_at is not null then return 'approval_revoked'; end if;
-    if a.expires_at <= p_now then return 'approval_expired'; end if;
-    if not o.charged and a.used >= a.max_uses then return 'approval_used_up'; end if;
-  end if;
+  if v_approval <> 'approval_pending' then return v_approval; end if;
   if o.workflow_id is not null and exists (select 1 from workflow w where (w.tenant, w.workflow_id) = (o.tenant, o.workflow_id)) then
     return 'workflow_cancelled';
   end if;
@@ -30,7 +23,7 @@ begin
     return 'flow_withdrawn';
   end if;
   if o.not_after <= p_now then return 'expired'; end if;
-  return null;
+  return v_approval;   -- last: what cannot be sent any more waits for nobody
 end $$;
 comment on function acuse.standing(acuse.operation, timestamptz) is 'Why an operation may not be dispatched any more; null if it may.';
 
@@ -76,7 +69,7 @@ begin
      where id = o.id returning * into o;
     return row(p_gate, null, null, null, o.version, o.status)::dispatched;
   end if;
-  v_code := case when p_gate like 'approval%' then 'approval_gone' when p_gate in ('workflow_cancelled', 'flow_withdrawn') then 'cancelled'
+  v_code := case when p_gate = 'approval_pending' then null when p_gate like 'approval%' then 'approval_gone' when p_gate in ('workflow_cancelled', 'flow_withdrawn') then 'cancelled'
                  when p_gate in ('dependency_rejected', 'expired') then p_gate end;
   if v_code is not null then
     update operation set status = 'rejected', outcome_code = v_code, reason = p_gate, claim_until = null, version = version + 1,
@@ -86,9 +79,11 @@ begin
     perform acuse.finished(o);
   else
     update operation set claim_until = null, version = version + 1, updated_at = v_now, handovers = 0, put_off = v_put_off,
-           waiting = case p_gate when 'dependency_waiting' then 'dependency' when 'ordering_waiting' then 'ordering' end,
+           waiting = case p_gate when 'dependency_waiting' then 'dependency' when 'ordering_waiting' then 'ordering'
+                               when 'approval_pending' then 'approval' end,
            held = case p_gate when 'dependency_missing' then 'what it depends on does not exist in this tenant' end,
            due_at = case when v_put_off is not null then coalesce(p_due_at, v_now + interval '30 s')
+                         when p_gate = 'approval_pending' then acuse.approval_awaited_until(o)
                          when p_gate = 'claim_too_short' then v_now
                          when p_gate = 'stale_verdict' then v_now end   -- a late answer cleared the doubt under the verdict
      where id = o.id returning * into o;
@@ -149,7 +144,7 @@ begin
   end if;
 
   if o.approval_id is not null and not o.charged then
-    update approval set used = used + 1 where id = o.approval_id;
+    perform acuse.charge_approval(o);
   end if;
   v_first := coalesce(o.first_sent_at, v_now);
   update operation set status = 'dispatching', charged = charged or approval_id is not null, version = version + 1, attempts = attempts + 1,

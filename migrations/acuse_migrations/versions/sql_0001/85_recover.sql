@@ -49,6 +49,8 @@ begin
   with o as materialized (
     select id, provider from operation o where waiting is not null and updated_at < clock_timestamp() - p_older_than
        and (acuse.turn(o) is null or acuse.turn(o) in ('dependency_rejected', 'dependency_missing') or acuse.standing(o, clock_timestamp()) is not null)
+       -- Whoever decides wakes it, and its due_at does when nobody does.
+       and (waiting <> 'approval' or acuse.standing(o, clock_timestamp()) is distinct from 'approval_pending')
      order by seq limit p_limit for no key update skip locked),
   u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
           from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)

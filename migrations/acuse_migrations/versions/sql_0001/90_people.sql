@@ -43,27 +43,6 @@ begin
   return query select * from acuse.in_the_air(p_tenant, null, p_flow_version, null);
 end $$;
 
-create function acuse.grant_approval(p_tenant text, p_action text, p_target text, p_digest bytea, p_by text, p_reason text,
-                                     p_expires_at timestamptz, p_max_uses int) returns uuid
-  language sql volatile security definer set search_path = acuse, pg_catalog, pg_temp as $$
-  insert into approval (id, tenant, action, target, digest, granted_by, reason, granted_at, expires_at, max_uses)
-    values (acuse.uuid7(), p_tenant, p_action, p_target, p_digest, p_by, p_reason, clock_timestamp(), p_expires_at, p_max_uses)
-    returning id;
-$$;
-
--- Revoking touches its own row only, erases nothing, and answers with what is already in the air.
-create function acuse.revoke_approval(p_tenant text, p_id uuid, p_by text, p_reason text) returns setof uuid
-  language plpgsql volatile security definer set search_path = acuse, pg_catalog, pg_temp as $$
-begin
-  update approval set revoked_at = clock_timestamp(), revoked_by = p_by, revoke_reason = p_reason
-   where id = p_id and tenant = p_tenant and revoked_at is null;
-  if not found and not exists (select 1 from approval where id = p_id and tenant = p_tenant) then
-    return next null;   -- no such approval: one empty row, so that the caller's transaction lives
-    return;
-  end if;
-  return query select * from acuse.in_the_air(p_tenant, null, null, p_id);
-end $$;
-
 create function acuse.operate(p_id uuid, p_version bigint, p_act text, p_actor text, p_reason text, p_result_id text)
   returns table (outcome text, version bigint, status text) language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
