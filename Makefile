@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: demo dev test check lint types imports mutants faults wheel constraints clean
+.PHONY: demo dev test pooler check lint types imports mutants faults wheel constraints clean
 
 demo: .venv/.installed      ## the whole job on real parts: make demo ARGS="--seed 7 --cases 300"
 	$(BIN)/acuse demo $(ARGS)
@@ -13,6 +13,9 @@ dev: .venv/.installed       ## everything on the embedded pair, until Ctrl-C
 
 test: .venv/.installed      ## all rings that need no browser
 	$(BIN)/pytest $(ARGS)
+
+pooler: .venv/.installed     ## the integration ring behind a pgbouncer in transaction mode, which must be installed
+	ACUSE_TEST_PGBOUNCER=1 $(BIN)/pytest tests/integration -q $(ARGS)
 
 check: lint types imports test  ## what CI runs
 

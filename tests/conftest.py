@@ -1,6 +1,8 @@
 """Real servers for the rings beyond `unit`: those that the environment names, else the embedded pair.
 
-Each run makes a database and a key prefix of its own and removes them.
+Each run makes a database and a key prefix of its own and removes them. With ACUSE_TEST_PGBOUNCER=1 the databases of the tests
+are reached through a pgbouncer in transaction mode, and tests that say by the marker `session` why they cannot
+are skipped.
 """
 
 import os
@@ -15,6 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from acuse.store.engine import async_engine as make_async_engine
 from acuse.store.engine import sync_engine as make_sync_engine
+from pooler import WANTED, Pooler, pooler
 
 RING_OF = {"unit": "unit", "integration": "integration", "faults": "faults", "acceptance": "acceptance", "packaging": "packaging"}
 
@@ -77,20 +80,43 @@ def template_database_url(servers: tuple[str, str]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def database_url(servers: tuple[str, str], template_database_url: str) -> Iterator[str]:
+def run_pooler(servers: tuple[str, str]) -> Iterator[Pooler | None]:
+    """The pooler of this run, if it has one."""
+    if not WANTED:
+        yield None
+        return
+    with pooler(servers[0]) as made:
+        yield made
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Behind a pooler, run what goes through it; what needs a session of the database is skipped and says why."""
+    if not WANTED:
+        return
+    through = [item for item in items if "run_pooler" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in through])
+    items[:] = through
+    for item in items:
+        marker = item.get_closest_marker("session")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=f"needs a session: {marker.args[0]}"))
+
+
+@pytest.fixture(scope="session")
+def database_url(servers: tuple[str, str], template_database_url: str, run_pooler: Pooler | None) -> Iterator[str]:
     """A database of this run, with the schema."""
     url = _create_database(servers[0], template_database_url)
     _run_on(url, _new_identity)
-    yield url
+    yield run_pooler.of(url) if run_pooler else url
     _drop_database(servers[0], url)
 
 
 @pytest.fixture
-def fresh_database_url(servers: tuple[str, str], template_database_url: str) -> Iterator[str]:
+def fresh_database_url(servers: tuple[str, str], template_database_url: str, run_pooler: Pooler | None) -> Iterator[str]:
     """A database of this test alone, with the schema."""
     url = _create_database(servers[0], template_database_url)
     _run_on(url, _new_identity)
-    yield url
+    yield run_pooler.of(url) if run_pooler else url
     _drop_database(servers[0], url)
 
 

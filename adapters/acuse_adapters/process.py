@@ -18,6 +18,7 @@ from acuse.settings import Settings
 from acuse.store.engine import async_engine, sync_engine
 from acuse.store.failure import worth_repeating
 from acuse.store.handshake import check_schema
+from acuse.store.pooler import Between, look_between
 from acuse_adapters.actors import EngineLife, declare, make_broker, queues_of
 from acuse_adapters.check import NOT_CONFIGURED, problems
 from acuse_adapters.engine import Book, Counters, Engine, Moments
@@ -145,12 +146,15 @@ class WorkerProcess:
             client.ping()
 
     def _read_schema(self) -> None:
-        engine = sync_engine(self._settings.database_url, pool_size=1, name="acuse-worker start")
+        engine = sync_engine(self._settings.database_url, pool_size=2, name="acuse-worker start")
         try:
             with engine.connect() as connection:
                 check_schema(connection)
+            between = look_between(engine)
         finally:
             engine.dispose()
+        if between is not Between.NOTHING:
+            _log.info("worker_behind_pooler", noticed=between.value)
 
 
 def worker_process(settings: Settings, providers: Iterable[str] = ()) -> WorkerProcess:

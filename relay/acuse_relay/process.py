@@ -15,6 +15,7 @@ from acuse.errors import ConfigurationError
 from acuse.settings import Settings
 from acuse.store.engine import sync_engine
 from acuse.store.handshake import check_schema
+from acuse.store.pooler import Between, look_between
 from acuse_relay.failures import Failures
 from acuse_relay.metrics import LedgerCollector, Meter
 from acuse_relay.queue.port import Queue, QueueUnavailable
@@ -113,6 +114,7 @@ class RelayProcess:
 
     def _run_relay(self) -> None:
         self._wait_for(self._schema, SQLAlchemyError)
+        self._wait_for(self._notice_pooler, SQLAlchemyError)
         self._wait_for(self._queue.check, QueueUnavailable)
         if not self._stop.is_set():
             _log.info("relay.started")
@@ -144,6 +146,11 @@ class RelayProcess:
     def _schema(self) -> None:
         with self._engine.connect() as connection:
             check_schema(connection)
+
+    def _notice_pooler(self) -> None:
+        between = look_between(self._engine)
+        if between is not Between.NOTHING:
+            _log.info("relay.behind_pooler", noticed=between.value)
 
     def _serve_metrics(self, host: str, port: int) -> Callable[[], None]:
         """Serve /metrics and return what ends it."""

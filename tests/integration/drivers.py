@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
+from uuid import uuid4
 
 import asyncpg
 import psycopg
@@ -10,6 +11,8 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
+
+from pooler import WANTED
 
 
 class Held(NamedTuple):
@@ -20,6 +23,9 @@ class Held(NamedTuple):
     commit: Callable[[], Any]
     rollback: Callable[[], Any]
 
+
+UNPREPARED: dict[str, Any] = {"statement_cache_size": 0} if WANTED else {}
+"""What a host tells asyncpg behind a pooler in transaction mode."""
 
 Opener: TypeAlias = Callable[[str], AbstractContextManager[Held]]
 AsyncOpener: TypeAlias = Callable[[str], AbstractAsyncContextManager[Held]]
@@ -85,7 +91,9 @@ async def async_connection(url: str) -> AsyncIterator[Held]:
 
 @asynccontextmanager
 async def asyncpg_below_sqlalchemy(url: str) -> AsyncIterator[Held]:
-    engine = create_async_engine(make_url(url).set(drivername="postgresql+asyncpg"), poolclass=NullPool)
+    unprepared = {**UNPREPARED, "prepared_statement_cache_size": 0, "prepared_statement_name_func": lambda: f"p{uuid4().hex}"}
+    through_asyncpg = make_url(url).set(drivername="postgresql+asyncpg")
+    engine = create_async_engine(through_asyncpg, poolclass=NullPool, connect_args=unprepared if WANTED else {})
     async with AsyncSession(engine) as session:
         yield Held(session, lambda sql: session.execute(text(sql)), session.commit, session.rollback)
 
@@ -106,7 +114,7 @@ async def psycopg_async_cursor(url: str) -> AsyncIterator[Held]:
 
 @asynccontextmanager
 async def asyncpg_connection(url: str) -> AsyncIterator[Held]:
-    connection = await asyncpg.connect(libpq(url))
+    connection = await asyncpg.connect(libpq(url), **UNPREPARED)
     # A host may have taught its connection a JSON and a UUID of its own.
     await connection.set_type_codec("jsonb", encoder=lambda _: "{}", decoder=str, schema="pg_catalog")
     await connection.set_type_codec("uuid", encoder=str, decoder=lambda _: "?", schema="pg_catalog")
@@ -118,7 +126,7 @@ async def asyncpg_connection(url: str) -> AsyncIterator[Held]:
 @asynccontextmanager
 async def asyncpg_pooled(url: str) -> AsyncIterator[Held]:
     async with (
-        asyncpg.create_pool(libpq(url), min_size=1, max_size=1) as pool,
+        asyncpg.create_pool(libpq(url), min_size=1, max_size=1, **UNPREPARED) as pool,
         pool.acquire() as connection,
         _begun(connection) as held,
     ):

@@ -5,7 +5,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from drivers import libpq
+from drivers import UNPREPARED, libpq
 from host import CloseCase
 from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -161,7 +161,7 @@ async def test_the_asynchronous_face_says_the_same(database_url: str, async_engi
         approval = await approvals.grant(connection, CLOSE, by="ann", expires_in=timedelta(hours=1), max_uses=1)
         assert (await approvals.get(connection, approval)).uses_left == 1
         assert await approvals.revoke(connection, approval, by="ann", reason="no") == ()
-    raw = await asyncpg.connect(libpq(database_url))
+    raw = await asyncpg.connect(libpq(database_url), **UNPREPARED)
     async with raw.transaction():
         approval = await approvals.grant(raw, CLOSE, by="ann", expires_at=datetime(2031, 1, 1, tzinfo=UTC), max_uses=1)
         assert (await approvals.get(raw, approval)).expires_at == datetime(2031, 1, 1, tzinfo=UTC)

@@ -193,8 +193,8 @@ def interrupt_detach(engine: Engine) -> None:
 
 
 def test_two_runs_at_once_are_one(engine: Engine) -> None:
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("select pg_advisory_lock(hashtextextended('acuse.retention', 0))"))
+    with engine.begin() as connection:
+        connection.execute(text("select pg_advisory_xact_lock(hashtextextended('acuse.retention', 0))"))
         assert drop_history(engine, YEAR) == Retired((), ())
         assert tables(engine) == TABLES
 

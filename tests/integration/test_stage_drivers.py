@@ -3,7 +3,7 @@
 import asyncpg
 import psycopg
 import pytest
-from drivers import ASYNC, SYNC, AsyncOpener, Opener, libpq
+from drivers import ASYNC, SYNC, UNPREPARED, AsyncOpener, Opener, libpq
 from host import CaseClosed, CloseCase, Counts, SendEmail, counts, routes
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -133,7 +133,7 @@ async def test_an_asynchronous_connection_outside_a_transaction_is_refused(
     database_url: str, async_engine: AsyncEngine, engine: Engine, tenant: str
 ) -> None:
     outbox = AsyncOutbox(tenant=tenant)
-    raw = await asyncpg.connect(libpq(database_url))
+    raw = await asyncpg.connect(libpq(database_url), **UNPREPARED)
     with pytest.raises(ConfigurationError, match="begin a transaction"):
         await outbox.stage(raw, CloseCase(case="case-1"), workflow="w")
     await raw.close()

@@ -12,6 +12,7 @@ from acuse.errors import AcuseError
 from acuse.settings import Settings, load_settings
 from acuse.store.engine import sync_engine
 from acuse.store.handshake import check_schema
+from acuse.store.pooler import Between, look_between
 
 __all__ = ["ENTRY_POINTS", "DoctorCommand", "Finding", "doctor"]
 
@@ -84,7 +85,7 @@ def _others(name: str, load: Callable[[], object], settings: Settings) -> Iterab
 
 
 def _database(settings: Settings) -> Iterator[Finding]:
-    engine = sync_engine(settings.database_url, pool_size=1, name="acuse doctor")
+    engine = sync_engine(settings.database_url, pool_size=2, name="acuse doctor")
     try:
         yield from _looked_at(engine)
     except SQLAlchemyError as error:
@@ -96,10 +97,12 @@ def _database(settings: Settings) -> Iterator[Finding]:
 
 
 def _looked_at(engine: Engine) -> Iterator[Finding]:
+    between = look_between(engine)
     with engine.connect() as connection:
         server = connection.execute(_NUMBERS).one()
         level = "ok" if server.version >= 150000 else "wrong"
         yield Finding(level, "database", f"PostgreSQL {server.version // 10000}; 15 or newer is needed")
+        yield Finding("ok" if between is Between.NOTHING else "note", "database", between.value)
         if server.commit == "off":
             yield Finding(
                 "note", "database", "synchronous_commit is off: dispatch and settle set it on; your business commits do not"

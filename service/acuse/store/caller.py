@@ -51,6 +51,7 @@ _ASYNC_KINDS: Final = (
 _RETRIABLE: Final = ("40001", "40P01")  # serialization failure, deadlock
 _NO_SCHEMA: Final = "3F000"
 _NO_RIGHT: Final = "42501"
+_PREPARE: Final = False  # behind a pooler the next transaction may run in a session that does not know the prepared statement
 
 
 def run(caller: Caller, statement: Statement, values: Mapping[str, Any]) -> list[Row]:
@@ -68,7 +69,7 @@ def run(caller: Caller, statement: Statement, values: Mapping[str, Any]) -> list
     if isinstance(caller, psycopg.Connection):
         _refuse_autocommit(_commits_by_itself(caller))
         with _translated(), psycopg.Cursor(caller, row_factory=tuple_row) as cursor:
-            return cursor.execute(statement.psycopg, values).fetchall()
+            return cursor.execute(statement.psycopg, values, prepare=_PREPARE).fetchall()
     raise _unusable(caller, _KINDS)
 
 
@@ -84,7 +85,7 @@ async def run_async(caller: AsyncCaller, statement: Statement, values: Mapping[s
         _refuse_autocommit(_commits_by_itself(caller))
         with _translated():
             async with psycopg.AsyncCursor(caller, row_factory=tuple_row) as cursor:
-                await cursor.execute(statement.psycopg, values)
+                await cursor.execute(statement.psycopg, values, prepare=_PREPARE)
                 return await cursor.fetchall()
     if _is_asyncpg(caller):
         _refuse_autocommit(not caller.is_in_transaction())

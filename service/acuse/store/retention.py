@@ -25,8 +25,15 @@ MONTHS_AHEAD: Final = 13
 _NAME: Final = re.compile(rf"({'|'.join(HISTORY)})_([0-9]{{4}})([0-9]{{2}})")
 
 _ENSURE = text("select acuse.ensure_partitions(:months)")
-_ALONE = text("select pg_try_advisory_lock(hashtextextended('acuse.retention', 0))")
-_DONE = text("select pg_advisory_unlock(hashtextextended('acuse.retention', 0))")
+
+# A transaction's lock, not a session's: behind a pooler an unlock may reach another session, and nobody would ever run again.
+# The transaction touches no table, so that no detach waits for it.
+_ALONE = text(
+    """
+    select pg_try_advisory_xact_lock(hashtextextended('acuse.retention', 0)),
+           set_config('idle_in_transaction_session_timeout', '0', true)
+    """
+)
 _MONTHS = text(
     """
     select c.relname as name, p.relname as parent, clock_timestamp() as now
@@ -87,16 +94,14 @@ def drop_history(engine: Engine, older_than: datetime | timedelta) -> Retired:
     """Drop payloads, attempts, evidence, ledger entries and words of runs of the months that ended before `older_than`.
 
     older_than: a moment, or an age. An operation's history goes by the month in which it was staged, a run's by that in which
-    it was started; this month and the one before always stay. It may take as
-    long as the longest open transaction. Does nothing when another run is at work.
+    it was started; this month and the one before always stay. It may take as long as the longest open transaction. Does
+    nothing when another run is at work. Takes two connections of the engine.
     """
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if not connection.execute(_ALONE).scalar_one():
+    with engine.execution_options(isolation_level="READ COMMITTED").begin() as alone:
+        if not alone.execute(_ALONE).one()[0]:
             return Retired((), ())
-        try:
+        with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             return _retire(connection, older_than)
-        finally:
-            connection.execute(_DONE)
 
 
 def _retire(connection: Connection, older_than: datetime | timedelta) -> Retired:
