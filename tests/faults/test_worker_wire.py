@@ -138,6 +138,7 @@ BROKEN: list[tuple[Fault_, Fault_]] = [
 
 
 @pytest.mark.case("R016")
+@pytest.mark.case("R020")
 @pytest.mark.parametrize(("break_it", "mend_it"), BROKEN, ids=["read-only", "full"])
 def test_a_broker_that_refuses_the_acknowledgement_and_the_next_push_loses_and_doubles_nothing(
     hire: Callable[..., Crew], tenant: str, tmp_path: Path, break_it: Fault_, mend_it: Fault_

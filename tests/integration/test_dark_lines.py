@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -11,11 +12,18 @@ from black_hole import BlackHole, black_hole
 from dramatiq.errors import ConnectionClosed
 from eventually import eventually, running
 from scripted_provider import UNHURRIED, Hold
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 from stage_factory import claim, let_claims_expire, outbox, stage_committed, state_of
+from stepper import ACCEPTED, CONTRACT, take, try_dispatch
 
-from acuse.protocol import State
+from acuse.identifier import operation_id, uuid_of
+from acuse.protocol import Absent, State
+from acuse.store.claim import claim as store_claim
+from acuse.store.claim import defer
+from acuse.store.dispatch import dispatch
 from acuse.store.engine import async_engine, sync_engine
+from acuse.store.evidence import record
+from acuse.store.settle import settle
 from acuse_adapters.actors import EngineLife, make_broker
 from acuse_adapters.engine import Engine as Engine_
 from acuse_relay.queue.fake import FakeQueue
@@ -113,6 +121,51 @@ async def test_a_worker_whose_line_goes_dark_during_a_call_saves_the_outcome_ove
         row = bench.row(one)
         assert (row.status, row.attempts, bench.provider.called(one)) == (State.CONFIRMED, 1, 1)
         await database.dispose()
+
+
+@pytest.mark.case("R037")
+@pytest.mark.xfail(
+    strict=True,
+    reason="claim, defer, dispatch, settle and record_evidence do not yet `set local idle_in_transaction_session_timeout`: the "
+    "transaction of a worker whose line went dark before its COMMIT keeps its rows locked for as long as the server's system "
+    "believes in the line",
+)
+@pytest.mark.parametrize("step", ["claim", "defer", "dispatch", "settle", "record"])
+def test_the_server_ends_the_transaction_of_a_worker_that_went_dark_before_its_commit(
+    ledger: Engine, tenant: str, step: str
+) -> None:
+    staged = Stepped(ledger, tenant)
+    with ledger.begin() as connection:
+        staged.up_to(step, connection)
+        bound = connection.execute(text("select current_setting('idle_in_transaction_session_timeout')")).scalar_one()
+    assert bound not in {"0", "0s", "0ms"}
+
+
+class Stepped:
+    """One operation that is taken from step to step, each in a transaction of its own but the last, which is the caller's."""
+
+    def __init__(self, ledger: Engine, tenant: str) -> None:
+        self._ledger = ledger
+        (one,) = stage_committed(ledger, tenant)
+        self._operation = operation_id(one)
+
+    def up_to(self, step: str, connection: Connection) -> None:
+        identity = uuid_of(self._operation, prefix="op", field="id")
+        if step == "claim":
+            assert store_claim(connection, [identity], timedelta(seconds=60))
+            return
+        claimed = take(self._ledger, self._operation)
+        if step == "defer":
+            assert defer(connection, claimed, due=timedelta(0))
+        elif step == "dispatch":
+            assert dispatch(connection, claimed, CONTRACT, key="k", pin={}).open
+        else:
+            dispatched = try_dispatch(self._ledger, claimed)
+            if step == "settle":
+                assert settle(connection, claimed, dispatched, ACCEPTED, due=timedelta(0)) == "settled"
+            else:
+                at = connection.execute(text("select clock_timestamp()")).scalar_one()
+                assert record(connection, identity, "webhook", "w-1", 1, Absent(), at)
 
 
 @pytest.mark.case("R017")

@@ -62,6 +62,7 @@ FAULTS: list[Fault] = [
 
 
 @pytest.mark.case("R016")
+@pytest.mark.case("R020")
 @pytest.mark.case("R026")
 @pytest.mark.invariant(11)
 @pytest.mark.parametrize(("reason", "break_it", "mend_it"), FAULTS, ids=["down", "read-only", "full"])

@@ -47,8 +47,8 @@ def _options(url: str, pool_size: int, name: str) -> dict[str, object]:
         "hide_parameters": True,  # an error's text goes into logs, and parameters hold what may not
         "connect_args": {
             "application_name": name,
-            # A statement that the server keeps fails for ever once a migration has changed the type of a column that it returns
-            # ("cached plan must not change result type"), and a pooler in transaction mode may hand it to another session.
+            # A statement that the server keeps fails once a migration has changed the type of a column that it returns ("cached
+            # plan must not change result type"), and behind a pooler in transaction mode it is another session's.
             "prepare_threshold": None,
             **{word: value for word, value in _patience().items() if word not in said},
         },
