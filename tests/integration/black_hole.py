@@ -55,7 +55,7 @@ class BlackHole:
         with self._lock:
             for line in self._lines:
                 for end in line:
-                    end.close()
+                    _end(end)
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
@@ -65,6 +65,12 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
     for end in (source, sink):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
+
+
+def _end(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)  # a close alone would wait for the thread that reads
+    end.close()
 
 
 def _drop_everything(end: socket.socket) -> None:

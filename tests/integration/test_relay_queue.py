@@ -138,6 +138,26 @@ def test_what_a_silent_worker_fetched_is_not_held(
     assert queue.depth([QUEUE]) == {QUEUE: 1}
 
 
+@pytest.mark.case("R047")
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_whose_clock_is_wrong_judges_workers_no_differently(
+    broker: RedisBroker, client: redis.Redis, queue: RedisQueue, namespace: str, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    # Given a worker that lives and one that was killed, each with a message in hand
+    alive, dead = uuid.uuid4(), uuid.uuid4()
+    queue.push([work(alive)])
+    assert next(broker.consume(QUEUE, timeout=10)) is not None
+    other = RedisBroker(client=client, namespace=namespace, middleware=[])
+    queue.push([work(dead)])
+    assert next(other.consume(QUEUE, timeout=10)) is not None
+    client.zadd(f"{namespace}:__heartbeats__", {other.broker_id: int((time.time() - 61) * 1000)})
+    # When the clock of the process that asks is minutes off
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + minutes * 60)
+    # Then what the first holds is held, and what the second held is not
+    assert queue.held([QUEUE]) == {alive}
+
+
 def test_a_body_that_no_list_names_is_neither_held_nor_takes_room(client: redis.Redis, queue: RedisQueue, namespace: str) -> None:
     queue.push([work(uuid.uuid4()) for _ in range(3)])
     client.delete(f"{namespace}:{QUEUE}")  # by hand; it happens

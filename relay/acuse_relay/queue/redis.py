@@ -6,7 +6,6 @@ each worker was last heard. Only the first two are written here. Source: dramati
 """
 
 import json
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -54,7 +53,9 @@ end
 return depths
 """
 _HELD = """
-local workers = redis.call('zrangebyscore', KEYS[1] .. ':__heartbeats__', ARGV[1], '+inf')
+local now = redis.call('time')
+local heard_since = now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[1]
+local workers = redis.call('zrangebyscore', KEYS[1] .. ':__heartbeats__', heard_since, '+inf')
 local bodies = {}
 local function collect(queue, ids)
   for i = 1, #ids do
@@ -148,9 +149,11 @@ class RedisQueue:
         """Name the operations in messages that wait, or that a worker heard of lately has fetched."""
         if not queues:
             return set()
-        heard_since = int((time.time() - self._worker_dead_after) * 1000)  # the workers' clocks, as Dramatiq itself compares them
+        silence = int(
+            self._worker_dead_after * 1000
+        )  # heartbeats are of the workers' clocks, this is by the server's, not by ours
         with _translated():
-            bodies = self._held(keys=[self._namespace], args=[heard_since, *queues])
+            bodies = self._held(keys=[self._namespace], args=[silence, *queues])
         return {operation for body in bodies for operation in _operations(body)}
 
     def check(self) -> None:
