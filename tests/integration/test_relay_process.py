@@ -146,9 +146,9 @@ def test_metrics_show_how_long_what_was_handed_over_waits_for_a_worker(settings:
                 {"id": forgotten},
             )
             connection.execute(
-                text("""insert into acuse.outbox_message (queue, operation_id, available_at)
-                        values ('acuse.crm', :id, clock_timestamp() + interval '1 hour')"""),
-                {"id": waiting},
+                text("""insert into acuse.outbox_message (queue, tenant, operation_id, available_at)
+                        values ('acuse.crm', :tenant, :id, clock_timestamp() + interval '1 hour')"""),
+                {"id": waiting, "tenant": tenant},
             )
         # Then the age is that of the last one
         assert 30 * 60 <= scrape(process)["acuse_handed_over_oldest_seconds", "crm"] < 31 * 60

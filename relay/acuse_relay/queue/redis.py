@@ -149,9 +149,8 @@ class RedisQueue:
         """Name the operations in messages that wait, or that a worker heard of lately has fetched."""
         if not queues:
             return set()
-        silence = int(
-            self._worker_dead_after * 1000
-        )  # heartbeats are of the workers' clocks, this is by the server's, not by ours
+        # Heartbeats are of the workers' clocks. They are judged by the server's: ours may be any minutes off.
+        silence = int(self._worker_dead_after * 1000)
         with _translated():
             bodies = self._held(keys=[self._namespace], args=[silence, *queues])
         return {operation for body in bodies for operation in _operations(body)}
