@@ -13,6 +13,7 @@
     ├── NotFound                no such operation, approval, …
     ├── VersionConflict         somebody else changed the operation first
     ├── ApprovalError           an approval cannot be granted, decided, used or revoked like this
+    ├── RunError                a run of an agent does not go on, or not by this owner: see acuse.agents.errors
     └── ConfigurationError      a mistake in code or settings; no input can cause it
 
 Every error carries its facts as fields, and its text says what to do. No text holds a value of a payload, U+0000 or half of a

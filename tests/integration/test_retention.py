@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from acuse import InvalidField, Outbox
+from acuse.agents import Journal
 from acuse.store.retention import HISTORY, Retired, drop_history, ensure_partitions
 
 OLD, OLDER, AFTER = "2020-01", "2019-12", "2020-02"
@@ -33,6 +34,13 @@ _ENTRY = text(
       values (cast(:id as uuid), 1, now(), 'staged', 'prepared', 'host')
     """
 )
+_RUN = text(
+    """
+    insert into acuse.run (id, tenant, run_id, workflow_id, flow_version, max_turns, lease, created_at, updated_at)
+      values (cast(:id as uuid), 't', :month, :month, '1', 40, '1 min', now(), now())
+    """
+)
+_MESSAGE = text("insert into acuse.run_message values (cast(:id as uuid), 1, 0, 'user', 'x', false, now())")
 _WAITING = text(
     """
     select count(*) from pg_stat_activity
@@ -120,6 +128,19 @@ def test_a_month_stays_while_an_incident_of_it_is_open(engine: Engine) -> None:
         connection.execute(asked, {"key": f"key of {OLDER}"})
     retired = drop_history(engine, YEAR)
     assert (retired.kept, months(retired.dropped)) == ((OLDER,), {"202001"})
+
+
+def test_a_month_stays_while_a_run_of_it_has_not_ended_and_its_words_go_with_it(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for month in (OLDER, OLD):
+            values = {"id": _floor(connection, month), "month": month}
+            connection.execute(_RUN, values)
+            connection.execute(_MESSAGE, values)
+        Journal("t").cancel(connection, OLDER, by="ann", reason="long ago")
+    retired = drop_history(engine, YEAR)
+    assert (retired.kept, months(retired.dropped)) == ((OLD,), {"201912"})
+    with engine.begin() as connection:
+        assert [len(Journal("t").read(connection, month).messages) for month in (OLDER, OLD)] == [0, 1]
 
 
 def test_stages_pass_while_a_month_is_detached_behind_an_open_transaction(engine: Engine) -> None:

@@ -29,6 +29,7 @@ for name in {ABSENT}:
 import acuse
 for name in acuse.__all__:
     getattr(acuse, name)
+from acuse import agents
 from acuse.store import account, handshake, retention, review
 class CloseCase(acuse.Action, name="crm.close_case.v1", target="case"):
     case: str

@@ -1,6 +1,7 @@
 """Agents on the ledger: a journal that resumes, and a gate that asks twice before a tool runs."""
 
 from acuse.agents.answer import Outcome, ToolAnswer
+from acuse.agents.anthropic import anthropic_calls, anthropic_messages, anthropic_results
 from acuse.agents.call import ToolCall
 from acuse.agents.errors import (
     CallAnswered,
@@ -14,14 +15,19 @@ from acuse.agents.errors import (
     StaleRun,
     TurnsExhausted,
 )
+from acuse.agents.gate import AsyncToolGate, ToolGate
 from acuse.agents.journal import AsyncJournal, Journal
 from acuse.agents.keeping import AsyncKeeping, Keeping
+from acuse.agents.nature import Nature, Need, Risk
+from acuse.agents.openai import openai_calls, openai_messages, openai_results
 from acuse.agents.resumed import Fact, Message, Resumed, StoredCall
 from acuse.agents.run import Run, RunStatus
+from acuse.agents.tool import NotDone, Tool, Tools
 
 __all__ = [
     "AsyncJournal",
     "AsyncKeeping",
+    "AsyncToolGate",
     "CallAnswered",
     "CallsUnanswered",
     "Fact",
@@ -29,8 +35,12 @@ __all__ = [
     "Journal",
     "Keeping",
     "Message",
+    "Nature",
+    "Need",
+    "NotDone",
     "Outcome",
     "Resumed",
+    "Risk",
     "Run",
     "RunEnded",
     "RunError",
@@ -40,7 +50,16 @@ __all__ = [
     "RunStatus",
     "StaleRun",
     "StoredCall",
+    "Tool",
     "ToolAnswer",
     "ToolCall",
+    "ToolGate",
+    "Tools",
     "TurnsExhausted",
+    "anthropic_calls",
+    "anthropic_messages",
+    "anthropic_results",
+    "openai_calls",
+    "openai_messages",
+    "openai_results",
 ]

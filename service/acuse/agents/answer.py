@@ -25,8 +25,8 @@ class Outcome(StrEnum):
 
     @property
     def is_error(self) -> bool:
-        """Whether the model is told of it as an error: anything but what it asked for, done."""
-        return self not in (Outcome.DONE, Outcome.CONFIRMED)
+        """Whether the model is told of it as an error: it did not happen, or nobody knows whether it did."""
+        return self in (Outcome.NOT_DONE, Outcome.REJECTED, Outcome.NOT_SENT, Outcome.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

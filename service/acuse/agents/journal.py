@@ -15,7 +15,6 @@ from acuse.agents.run import Run
 from acuse.agents.writing import Step, Writing
 from acuse.store.caller import AsyncCaller, Caller, run_async
 from acuse.store.caller import run as run_sync
-from acuse.store.run import answer_of
 
 __all__ = ["LEASE", "MAX_TURNS", "AsyncJournal", "Journal"]
 
@@ -226,8 +225,8 @@ class AsyncJournal(Writing):
 
 
 def _do(session: Caller, step: Step[_T]) -> _T:
-    return step.read(answer_of(run_sync(session, step.statement, step.values)))
+    return step.told(run_sync(session, step.statement, step.values))
 
 
 async def _await(session: AsyncCaller, step: Step[_T]) -> _T:
-    return step.read(answer_of(await run_async(session, step.statement, step.values)))
+    return step.told(await run_async(session, step.statement, step.values))

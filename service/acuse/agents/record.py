@@ -1,7 +1,8 @@
 """What the database says of runs, as values; and what it refused, as errors."""
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from acuse.agents.answer import Outcome, ToolAnswer
@@ -17,13 +18,37 @@ from acuse.agents.errors import (
     StaleRun,
     TurnsExhausted,
 )
+from acuse.agents.nature import Begun
 from acuse.agents.resumed import Fact, Message, Resumed, StoredCall
 from acuse.agents.run import Run, RunStatus
 from acuse.errors import ConfigurationError, InvalidField, NotFound
 from acuse.identifier import operation_id
 from acuse.protocol import State
 
-__all__ = ["answer_from", "fact_from", "lost", "refuse", "resumed_from", "run_from", "stored_call_from"]
+__all__ = ["Looked", "answer_from", "fact_from", "looked_from", "lost", "refuse", "resumed_from", "run_from", "stored_call_from"]
+
+_LOOKED: Final = frozenset({"done", "answered", "superseded", "cancelled", "withdrawn", "no_call"})
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A call before anything is done about it.
+
+    how: `done` (go on), `answered`, `superseded` (a later call wrote to its target), `cancelled` or `withdrawn` (the run must not
+    act any more), `no_call` (the last turn has none of this id). begun: who has begun it.
+    """
+
+    how: str
+    begun: Begun
+    stored: StoredCall | None
+
+
+def looked_from(said: dict[str, Any], run: Run) -> Looked:
+    """What stands about a call. Raises `StaleRun` and `RunEnded`."""
+    if said["outcome"] not in _LOOKED:
+        refuse(said, run_id=run.run_id, run=run)
+    stored = stored_call_from(said["call"]) if "call" in said else None
+    return Looked(said["outcome"], said.get("begun", "none"), stored)
 
 
 def run_from(said: dict[str, Any]) -> Run:

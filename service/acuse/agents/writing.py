@@ -9,13 +9,14 @@ from uuid import UUID
 from acuse.agents.answer import ToolAnswer
 from acuse.agents.call import ToolCall
 from acuse.agents.intake import MAX_OWNER, MAX_RUN, answer_values, call_values, check_lease, check_number, check_words
-from acuse.agents.record import fact_from, lost, refuse, resumed_from, run_from
+from acuse.agents.record import Looked, fact_from, looked_from, lost, refuse, resumed_from, run_from
 from acuse.agents.resumed import Fact, Resumed
 from acuse.agents.run import Run
 from acuse.errors import InvalidField, NotFound
 from acuse.identifier import operation_id
 from acuse.intent import MAX_FLOW_VERSION, MAX_TENANT, MAX_WORKFLOW, check_text
 from acuse.store import run as store
+from acuse.store.caller import Row
 from acuse.store.cancel import MAX_NAME, MAX_REASON
 from acuse.store.statement import Statement
 
@@ -28,11 +29,16 @@ MAX_TOKENS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[_T]):
-    """What is run, and how its answer is read; `read` raises what a refusal means."""
+    """What is run, and how its answer is read; `read` raises what a refusal means. raw: it reads rows, not one JSON object."""
 
     statement: Statement
     values: Mapping[str, Any]
     read: Callable[[Any], _T]
+    raw: bool = False
+
+    def told(self, rows: Sequence[Row]) -> _T:
+        """What the rows of the statement mean."""
+        return self.read(rows if self.raw else store.answer_of(rows))
 
 
 class Writing:
@@ -104,6 +110,11 @@ class Writing:
     def _tell(self, run: Run, message: str) -> Step[Run]:
         values = store.request(**_held(run), message=check_words("message", message))
         return Step(store.TELL, values, _run_or_error(run.run_id, run=run))
+
+    def _begin(self, run: Run, call_id: str, token: str, *, look: bool = False, **record: str | None) -> Step[Looked]:
+        """Look at a call before anything is done about it, or write down that it begins. For the gate."""
+        values = store.request(**_held(run), call_id=call_id, token=token, look=look, **record)
+        return Step(store.BEGIN, values, lambda said: looked_from(said, run))
 
     def _answer(self, run: Run, call: ToolCall, answer: ToolAnswer) -> Step[Run]:
         told = answer_values(answer)

@@ -18,7 +18,6 @@ __all__ = [
     "FORGET",
     "FORK",
     "KEEP",
-    "LINK",
     "READ",
     "REWIND",
     "START",
@@ -44,7 +43,6 @@ KEEP: Final = _of_request("keep_run")
 DECIDE: Final = _of_request("decide_turn")
 TELL: Final = _of_request("tell_run")
 BEGIN: Final = _of_request("begin_call")
-LINK: Final = _of_request("link_call")
 ANSWER: Final = _of_request("answer_call")
 CANCEL: Final = _of_request("cancel_run")
 FORK: Final = _of_request("fork_run")

@@ -65,6 +65,7 @@ create table acuse.tool_call (
   approval     text check (length(approval) <= 200),
   begun_at     timestamptz,           -- written before the tool runs
   begun_fence  bigint,
+  begun_token  uuid,                  -- of the request that began it: the same request has not begun it before
   outcome      text check (length(outcome) between 1 and 40),
   content      text check (length(content) <= 4000000),
   is_error     boolean,
@@ -249,7 +250,8 @@ create function acuse.call_json(c acuse.tool_call) returns jsonb language sql st
     'content', c.content, 'is_error', c.is_error)
 $$;
 
--- Before a tool runs. `begun`: none (it is the first time), same_owner, earlier_owner. `superseded`: a later call wrote to the same target.
+-- Before a tool runs, or its effect is staged in the same transaction. `begun`: none (it is the first time), same_owner, earlier_owner.
+-- `superseded`: a later call wrote to the same target. With "look" nothing is written, but the run's row is locked until the caller commits.
 create function acuse.begin_call(p jsonb) returns jsonb language plpgsql volatile security definer
   set search_path = acuse, pg_catalog, pg_temp as $$
 declare r run%rowtype; c tool_call%rowtype; v_refused text; v_begun text; v_now timestamptz;
@@ -261,7 +263,7 @@ begin
   if not found then return acuse.run_json('no_call', r); end if;
   if c.outcome is not null then return acuse.run_json('answered', r) || jsonb_build_object('call', acuse.call_json(c)); end if;
   v_now := clock_timestamp();
-  v_begun := case when c.begun_at is null then 'none' when c.begun_fence = r.fence then 'same_owner' else 'earlier_owner' end;
+  v_begun := case when c.begun_at is null or c.begun_token = (p->>'token')::uuid then 'none' when c.begun_fence = r.fence then 'same_owner' else 'earlier_owner' end;
   v_refused := acuse.run_standing(r.tenant, r.workflow_id, r.flow_version);
   if v_refused is not null then
     return acuse.run_json(v_refused, r) || jsonb_build_object('call', acuse.call_json(c), 'begun', v_begun);
@@ -271,19 +273,14 @@ begin
           and (o.run, o.turn, o.position) <> (c.run, c.turn, c.position)) then
     return acuse.run_json('superseded', r) || jsonb_build_object('call', acuse.call_json(c), 'begun', v_begun);
   end if;
-  update tool_call set nature = p->>'nature', target = p->>'target', effect_key = p->>'effect_key', begun_at = v_now, begun_fence = r.fence
+  if coalesce((p->>'look')::boolean, false) then
+    return acuse.run_json('done', r) || jsonb_build_object('call', acuse.call_json(c), 'begun', v_begun);
+  end if;
+  update tool_call set nature = p->>'nature', target = p->>'target', effect_key = p->>'effect_key', begun_at = v_now, begun_fence = r.fence,
+         begun_token = (p->>'token')::uuid, operation_id = coalesce((p->>'operation_id')::uuid, operation_id), approval = coalesce(p->>'approval', approval)
    where (run, turn, position) = (c.run, c.turn, c.position) returning * into c;
   update run set lease_until = v_now + lease, updated_at = v_now where id = r.id returning * into r;
   return acuse.run_json('done', r) || jsonb_build_object('call', acuse.call_json(c), 'begun', v_begun);
-end $$;
-
-create function acuse.link_call(p jsonb) returns jsonb language plpgsql volatile security definer
-  set search_path = acuse, pg_catalog, pg_temp as $$
-begin
-  update tool_call set operation_id = (p->>'operation_id')::uuid, approval = p->>'approval'
-   where run = (p->>'id')::uuid and turn = (p->>'turn')::int and call_id = p->>'call_id'
-     and exists (select 1 from run r where r.id = run and r.fence = (p->>'fence')::bigint);
-  return jsonb_build_object('outcome', case when found then 'done' else 'lost' end);
 end $$;
 
 -- What a call came to: told to the model, so it is written once. The same again is no error; anything else gets what stands.
