@@ -11,6 +11,8 @@ from sqlalchemy import Engine, text
 from stage_factory import claim, dispatch, let_claims_expire, outbox, stage, stage_committed, state_of
 
 from acuse.store.engine import sync_engine
+from acuse.store.recover import expire_claims
+from acuse.store.relay import take_census
 from acuse_relay.metrics import Meter
 from acuse_relay.queue.fake import FakeQueue
 from acuse_relay.queue.redis import RedisQueue
@@ -71,6 +73,35 @@ def test_an_expired_claim_makes_dispatching_unknown_and_on_prepared_just_ends(
     assert (untouched.status, untouched.doubts, untouched.claim_until) == ("prepared", 0, None)
     assert Counter(outbox(ledger)) == Counter([sent, claimed])
     assert meter.registry.get_sample_value("acuse_recovered_total", {"kind": "expired"}) == 2
+
+
+@pytest.mark.case("R050")
+@pytest.mark.invariant(6)
+def test_what_a_worker_left_in_the_air_is_found_on_its_row_alone_also_after_the_loop_that_swept_it_died(
+    ledger: Engine, queue: FakeQueue, tenant: str
+) -> None:
+    # Given an operation in the air whose worker is gone, without a trace but that row
+    (sent,) = stage_committed(ledger, tenant)
+    move_all(ledger, queue)
+    with ledger.begin() as connection:
+        assert dispatch(connection, sent, claim(connection, [sent])[sent]) == "open"
+        let_claims_expire(connection, [sent])
+    queue.wipe()
+    # And a recover loop that has just swept it, has not committed, and is killed
+    with ledger.connect() as dying:
+        dying.begin()
+        assert [one.id for one in expire_claims(dying, 10)] == [sent]
+        assert a_round(ledger, queue).expired == 0
+        pid = dying.execute(text("select pg_backend_pid()")).scalar_one()
+        with ledger.connect() as other:
+            other.execute(text("select pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+        dying.invalidate()
+    assert state_of(ledger, sent).status == "dispatching"
+    # Then the next round finds it, whoever makes it, and its age is seen
+    assert a_round(ledger, queue).expired == 1
+    assert (state_of(ledger, sent).status, outbox(ledger)) == ("unknown", [sent])
+    with ledger.begin() as connection:
+        assert take_census(connection).oldest_unresolved["crm"] > 0
 
 
 @pytest.mark.invariant(6)
