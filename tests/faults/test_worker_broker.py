@@ -148,7 +148,7 @@ def test_a_worker_that_starts_while_the_broker_is_full_waits_and_then_drains(
 def test_providers_that_never_answer_take_no_thread_away(hire: Callable[..., Crew], tenant: str, tmp_path: Path) -> None:
     threads = 8
     with SimulatorProcess("crm", tmp_path / "crm") as crm:
-        crew = hire(ACUSE_CRM_URL=crm.url, ACUSE_CRM_DEADLINE_SECONDS="1.5", ACUSE_WORKER_THREADS=str(threads))
+        crew = hire(ACUSE_CRM_URL=crm.url, ACUSE_CRM_DEADLINE_SECONDS="4", ACUSE_WORKER_THREADS=str(threads))
         crew.relay()
         name, worker = crew.worker()
         # Given as many requests as there are threads, each read and never answered
