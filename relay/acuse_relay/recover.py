@@ -1,12 +1,14 @@
 """The recover loop: what nobody works on any more is handed over again. Judged on the ledger, whatever became of the workers.
 
 Expired claims become unknown or just end, due checks are handed over, so are waiting operations whose turn it is, and so are
-those whose message the broker lost. Partitions of the history are made ahead. Any number of these loops may run.
+those whose message the broker lost. One round hands over all claims and checks that were due when it began, whoever they
+belong to and however many they are: nobody's operation is left for a later round because of another's. Partitions of the
+history are made ahead. Any number of these loops may run.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event
 from time import monotonic
 
@@ -14,6 +16,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from acuse.store import recover as store
+from acuse.store.moment import database_now
 from acuse_relay.failures import Failures
 from acuse_relay.metrics import Meter
 from acuse_relay.queue.port import Queue, QueueUnavailable
@@ -31,6 +34,9 @@ PAGE = 5000
 
 FREE_SECONDS = 5.0
 """Waiting operations are woken by what they wait for; this loop is for the wake-ups that met a claim and were lost."""
+
+FREE_PAGES = 4
+"""Pages of waiting operations that one round judges, a few 100 µs each operation; the next round goes on behind them."""
 
 LOST_SECONDS = 5.0
 """Between two looks for lost messages, each a read of what was handed over and of what the broker holds."""
@@ -89,6 +95,7 @@ class Recover:
         self._free_after = free_after
         self._meter = meter or Meter()
         self._free_rhythm = Rhythm(FREE_SECONDS, clock)
+        self._free_behind = 0
         self._lost_rhythm = Rhythm(LOST_SECONDS, clock)
         self._partitions_rhythm = Rhythm(PARTITIONS_SECONDS, clock)
 
@@ -109,12 +116,14 @@ class Recover:
         A queue that is unavailable is no error here. Raises SQLAlchemy's errors; what was committed before stays done.
         """
         stop = stop or Event()
-        expired = self._expire_claims(stop)
-        due = self._repeat("due", lambda connection: store.hand_over_due(connection, BATCH), stop)
+        with self._engine.begin() as connection:
+            began = database_now(connection)
+        expired = self._expire_claims(stop, began)
+        due = self._repeat("due", lambda connection: store.hand_over_due(connection, BATCH, began), stop)
         free, lost, partitions = 0, LostRound(), 0
-        if self._free_rhythm.is_due():
+        if self._free_behind or self._free_rhythm.is_due():
             with self._free_rhythm:
-                free = self._repeat("free", lambda connection: store.hand_over_free(connection, BATCH, self._free_after), stop)
+                free = self._look_for_free()
         if self._lost_rhythm.is_due():
             with self._lost_rhythm:
                 lost = self._look_for_lost()
@@ -123,9 +132,22 @@ class Recover:
                 partitions = store.ensure_partitions(connection, MONTHS_AHEAD)
         return Recovered(expired, due, free, lost.handed_over, partitions, lost.unknown)
 
-    def _expire_claims(self, stop: Event) -> int:
+    def _look_for_free(self) -> int:
+        """Judge some pages of what waits. A round that does not come to the end leaves the rest to the next one."""
+        total = 0
+        for _ in range(FREE_PAGES):
+            with self._engine.begin() as connection:
+                page = store.hand_over_free(connection, BATCH, self._free_after, self._free_behind)
+            self._count("free", page.handed_over)
+            total += page.handed_over
+            self._free_behind = page.last or 0
+            if page.last is None:
+                break
+        return total
+
+    def _expire_claims(self, stop: Event, began: datetime) -> int:
         def one_batch(connection: Connection) -> int:
-            expired = store.expire_claims(connection, BATCH)
+            expired = store.expire_claims(connection, BATCH, began)
             if in_doubt := sum(one.was == "dispatching" for one in expired):
                 _log.warning("recover.in_doubt", operations=in_doubt, reason="the worker did not come back")
             return len(expired)

@@ -28,10 +28,10 @@ class Account:
     def rows(self) -> int:
         return int(self.bench.ask("select count(*) from acuse.account where account = :account", account=self.bench.tenant))
 
-    def ahead(self, column: str) -> float:
+    def ahead(self, column: str, table: str = "account") -> float:
         """Seconds until a moment; 0 if it is not set."""
         seconds = f"extract(epoch from max({column}) - clock_timestamp())::float8"
-        statement = f"select {seconds} from acuse.account where account = :account"
+        statement = f"select {seconds} from acuse.{table} where account = :account"
         return float(self.bench.ask(statement, account=self.bench.tenant) or 0)
 
     def xmin_of(self) -> str:
@@ -52,7 +52,13 @@ class Account:
         self.bench.do(
             """update acuse.account set opened_at = opened_at - :by, open_until = open_until - :by,
                probe_until = probe_until - :by, closed_at = closed_at - :by, paused_at = paused_at - :by,
-               paused_until = paused_until - :by, tokens_at = tokens_at - :by, queued_until = queued_until - :by
+               paused_until = paused_until - :by, tokens_at = tokens_at - :by
+                where account = :account""",
+            by=timedelta(seconds=seconds),
+            account=self.bench.tenant,
+        )
+        self.bench.do(
+            """update acuse.account_share set queued_until = queued_until - :by, served_at = served_at - :by
                 where account = :account""",
             by=timedelta(seconds=seconds),
             account=self.bench.tenant,

@@ -162,7 +162,7 @@ async def test_a_queue_that_is_longer_than_a_minute_is_spread_over_it(bench: Ben
         "select extract(epoch from max(due_at - updated_at))::float8 from acuse.operation where tenant = :t", t=bench.tenant
     )
     assert longest < 75
-    assert account.ahead("queued_until") <= 60
+    assert account.ahead("queued_until", "account_share") <= 60
 
 
 async def test_limits_are_of_one_account_and_what_is_in_doubt_takes_no_place(bench: Bench, account: Account) -> None:

@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
 from eventually import eventually, running
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from stage_factory import claim, dispatch, let_claims_expire, outbox, stage, stage_committed, state_of
 
 from acuse.store.engine import sync_engine
-from acuse.store.recover import expire_claims
+from acuse.store.recover import expire_claims, hand_over_due
 from acuse.store.relay import take_census
 from acuse_relay.metrics import Meter
 from acuse_relay.queue.fake import FakeQueue
@@ -332,3 +332,51 @@ def test_the_loop_outlives_a_failure_and_recovers_what_is_due(ledger: Engine, qu
             claim(connection, [operation])
             let_claims_expire(connection, [operation])
         eventually(lambda: outbox(ledger) == [operation])
+
+
+def test_a_round_hands_over_what_was_due_when_it_began_and_ends(
+    ledger: Engine, queue: FakeQueue, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given many of one tenant that are due, one of another that came due last, and workers that put all off again at once
+    monkeypatch.setattr("acuse_relay.recover.BATCH", 3)
+    staged = [*stage_committed(ledger, tenant, 9), *stage_committed(ledger, f"{tenant}-other", 1)]
+    come_due = text(
+        """update acuse.operation set due_at = clock_timestamp(), handed_at = null, version = version + 1
+           where handed_at is not null"""
+    )
+
+    def put_off_again(connection: Connection, limit: int, before: datetime | None = None) -> int:
+        done = hand_over_due(connection, limit, before)
+        connection.execute(come_due)
+        return done
+
+    with ledger.begin() as connection:
+        connection.execute(come_due)
+    monkeypatch.setattr("acuse_relay.recover.store.hand_over_due", put_off_again)
+    # Then each is handed over once in the round
+    assert a_round(ledger, queue).due == 10
+    assert Counter(outbox(ledger)[10:]) == Counter(staged)
+
+
+def test_what_waits_is_judged_by_pages_and_the_next_round_goes_on_behind_them(
+    ledger: Engine, queue: FakeQueue, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acuse_relay.recover.BATCH", 2)
+    monkeypatch.setattr("acuse_relay.recover.FREE_PAGES", 1)
+    # Given seven that wait for one that is prepared, and behind them one whose wake-up was lost
+    (first,) = stage_committed(ledger, tenant)
+    waiting = stage_committed(ledger, tenant, 7, after=[{"id": str(first)}])
+    (free,) = stage_committed(ledger, tenant)
+    with ledger.begin() as connection:
+        connection.execute(
+            text(
+                "update acuse.operation set waiting = 'dependency', handed_at = null, version = version + 1 where id = any(:ids)"
+            ),
+            {"ids": [*waiting, free]},
+        )
+        connection.execute(text("delete from acuse.outbox_message"))
+    # When one page is judged a round, the rounds go on although the time for the next look has not come
+    recover = Recover(ledger, queue, free_after=AT_ONCE, lost_after=timedelta(hours=1), clock=lambda: 0.0)
+    found = [recover.run_once().free for _ in range(5)]
+    assert found == [0, 0, 0, 1, 0]
+    assert outbox(ledger) == [free]

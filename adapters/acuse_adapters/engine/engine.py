@@ -16,6 +16,7 @@ from acuse_adapters.engine.book import Book
 from acuse_adapters.engine.carrier import Carrier
 from acuse_adapters.engine.counters import Counters
 from acuse_adapters.engine.moment import Moment, Moments, nothing
+from acuse_adapters.engine.room import Room
 from acuse_adapters.port import Registry
 
 __all__ = ["Engine"]
@@ -30,7 +31,7 @@ class Engine:
     """Carries operations out for one ledger. Lives in one event loop.
 
     `ledger` is the ledger's own id: messages of another, and forged ones, are counted and dropped. `concurrency` bounds how
-    many operations are worked on at once.
+    many operations are worked on at once; tenants take turns.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Engine:
         self._book = book
         self._registry = registry
         self._ledger = ledger
-        self._room = asyncio.Semaphore(concurrency)
+        self._room = Room(concurrency)
         self._moments = moments
         self.counters = counters or Counters()
         self._carrier = Carrier(book, registry, self.counters, moments)
@@ -133,7 +134,7 @@ class Engine:
             operation=operation_id(claimed.id), tenant=claimed.tenant, provider=claimed.provider, fence=claimed.fence
         ):
             try:
-                async with self._room:
+                async with self._room.of(claimed.tenant):
                     await self._carrier.carry(claimed)
             except asyncio.CancelledError:
                 # Torn off before its dispatch: every later step runs to its end. The claim is given back.

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 __all__ = [
     "Candidate",
     "Expired",
+    "Page",
     "ensure_partitions",
     "expire_claims",
     "hand_over_due",
@@ -21,9 +22,11 @@ __all__ = [
     "lost_candidates",
 ]
 
-_EXPIRE_CLAIMS = text("select id, was from acuse.expire_claims(:limit)")
-_HAND_OVER_DUE = text("select acuse.hand_over_due(:limit)")
-_HAND_OVER_FREE = text("select acuse.hand_over_free(:limit, cast(:older_than as interval))")
+_EXPIRE_CLAIMS = text("select id, was from acuse.expire_claims(:limit, cast(:before as timestamptz))")
+_HAND_OVER_DUE = text("select acuse.hand_over_due(:limit, cast(:before as timestamptz))")
+_HAND_OVER_FREE = text(
+    "select looked_at, handed_over, last_seq from acuse.hand_over_free(:limit, cast(:older_than as interval), :after)"
+)
 _LOST_CANDIDATES = text(
     """
     select id, version, queue, handed_at
@@ -44,6 +47,14 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """One page of waiting operations was judged. `last`: behind which the next page begins; None: this was the last one."""
+
+    handed_over: int
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """Handed to the broker long ago and not in the outbox: lost, unless the broker still holds it."""
 
@@ -53,19 +64,25 @@ class Candidate:
     handed_at: datetime
 
 
-def expire_claims(connection: Connection, limit: int) -> list[Expired]:
-    """End claims whose time is over: on dispatching the operation becomes unknown, on anything else the claim just ends."""
-    return [Expired(row.id, row.was) for row in connection.execute(_EXPIRE_CLAIMS, {"limit": limit})]
+def expire_claims(connection: Connection, limit: int, before: datetime | None = None) -> list[Expired]:
+    """End claims whose time is over: on dispatching the operation becomes unknown, on anything else the claim just ends.
+
+    `before`: those whose time was over by then, by the database's clock; None: by now.
+    """
+    return [Expired(row.id, row.was) for row in connection.execute(_EXPIRE_CLAIMS, {"limit": limit, "before": before})]
 
 
-def hand_over_due(connection: Connection, limit: int) -> int:
-    """Hand over operations that wanted work from a time on that has come."""
-    return int(connection.execute(_HAND_OVER_DUE, {"limit": limit}).scalar_one())
+def hand_over_due(connection: Connection, limit: int, before: datetime | None = None) -> int:
+    """Hand over operations that wanted work from a time on that has come, by `before` or by now."""
+    return int(connection.execute(_HAND_OVER_DUE, {"limit": limit, "before": before}).scalar_one())
 
 
-def hand_over_free(connection: Connection, limit: int, older_than: timedelta) -> int:
-    """Hand over waiting operations that wait for nothing any more, if nobody touched them for `older_than`."""
-    return int(connection.execute(_HAND_OVER_FREE, {"limit": limit, "older_than": older_than}).scalar_one())
+def hand_over_free(connection: Connection, limit: int, older_than: timedelta, after: int = 0) -> Page:
+    """Judge one page of waiting operations that nobody touched for `older_than`; hand over those that wait for nothing."""
+    looked_at, handed_over, last = connection.execute(
+        _HAND_OVER_FREE, {"limit": limit, "older_than": older_than, "after": after}
+    ).one()
+    return Page(handed_over, last if looked_at == limit else None)
 
 
 def lost_candidates(connection: Connection, older_than: timedelta, limit: int, after: Candidate | None = None) -> list[Candidate]:

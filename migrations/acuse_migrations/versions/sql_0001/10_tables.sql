@@ -67,7 +67,7 @@ create table acuse.operation (
   waiting             text check (waiting in ('dependency', 'ordering', 'approval')),
   held                text check (length(held) between 1 and 2000),  -- only a person can go on; says why
   handovers           int not null default 0,                -- claims since the last progress
-  put_off             text check (put_off in ('account_paused', 'breaker_open', 'account_busy')),   -- why due_at lies ahead
+  put_off             text check (put_off in ('account_paused', 'breaker_open', 'account_busy')),   -- why due_at lies ahead; account_busy stays until it is through
   provider_request_id text check (length(provider_request_id) <= 300),
   result_id           text check (length(result_id) <= 300),
   result_version      text check (length(result_version) <= 300),
@@ -116,6 +116,8 @@ create index due on acuse.operation (due_at) where due_at is not null;
 create index waiting on acuse.operation (seq) where waiting is not null;
 create index held on acuse.operation (provider, seq) where held is not null;
 create index unresolved on acuse.operation (provider, first_sent_at) where status in ('dispatching', 'unknown');
+create index at_its_place on acuse.operation (provider, account, tenant, updated_at) where put_off = 'account_busy' and due_at is null;
+comment on index acuse.at_its_place is 'Turned away by an account at its limit, and on the way back to it: a place is kept for one of each tenant.';
 create index operation_event on acuse.operation (event_id) where event_id is not null;
 create index operation_workflow on acuse.operation (tenant, workflow_id) where workflow_id is not null;
 create index operation_approval on acuse.operation (approval_id) where approval_id is not null;
@@ -239,12 +241,21 @@ create table acuse.account (
   limit_reason text check (length(limit_reason) <= 2000),
   tokens       double precision, -- what was left of a second's worth at tokens_at; null: all of it
   tokens_at    timestamptz,
-  queued_until timestamptz,      -- where the last one that found no room was sent to
   updated_at   timestamptz not null,
   primary key (provider, account),
   constraint breaker_says_until_when check (num_nonnulls(opened_at, open_until) in (0, 2) and (opened_at is null) = (openings = 0)),
   constraint probes_only_while_open check (
     num_nonnulls(probe_id, probe_fence, probe_until) in (0, 3) and (probe_id is null or opened_at is not null))
+);
+
+-- Tenants that found an account at its limit. A row is written under the lock of the account's, and only then.
+create table acuse.account_share (
+  provider     text not null,
+  account      text not null,
+  tenant       text not null,
+  queued_until timestamptz,      -- where the last one of this tenant that found no room was sent to
+  served_at    timestamptz,      -- when it was last let through while others waited
+  primary key (provider, account, tenant)
 );
 
 create table acuse.incident (

@@ -21,7 +21,8 @@ begin
     update operation t
        set fence = t.fence + 1, version = t.version + 1, handovers = t.handovers + 1, updated_at = clock_timestamp(),
            claim_until = case when t.handovers < p_most_handovers then clock_timestamp() + p_lease end,
-           claim_token = p_token, handed_at = null, due_at = null, waiting = null, put_off = null,
+           claim_token = p_token, handed_at = null, due_at = null, waiting = null,
+           put_off = case when t.put_off = 'account_busy' then t.put_off end,   -- its place is kept until it comes to dispatch
            -- Poison: it was taken so often without getting anywhere that it may be what kills the workers.
            held = case when t.handovers >= p_most_handovers
                        then format('parked: handed over %s times without progress', t.handovers) end
@@ -38,7 +39,7 @@ create function acuse.defer(p_id uuid, p_fence bigint, p_due interval, p_waiting
   returns boolean language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 begin
   update operation set claim_until = null, version = version + 1, updated_at = clock_timestamp(),
-         due_at = case when p_due is not null then clock_timestamp() + p_due end, waiting = p_waiting, held = p_held,
+         due_at = case when p_due is not null then clock_timestamp() + p_due end, waiting = p_waiting, held = p_held, put_off = null,
          handovers = case when p_progress then 0 else handovers end
    where id = p_id and fence = p_fence and status in ('prepared', 'unknown') and claim_until is not null;
   return found;

@@ -51,11 +51,25 @@ end $$;
 
 create type acuse.gated as (gate text, due_at timestamptz);
 
+-- How many places of an account at its limit are kept from an operation's tenant: one for each other tenant that was let
+-- through longer ago and has an operation on the way back to it, for as long as that way may take. So of the tenants that
+-- wait for an account, the one that was let through longest ago is next, whoever comes first and however often. shared: whether
+-- another tenant waits at all. Read under the lock of the account's row.
+create function acuse.places_kept(o acuse.operation, p_now timestamptz, out kept int, out shared boolean) language sql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+  select count(*) filter (where coalesce(s.served_at, '-infinity') < coalesce(mine.served_at, '-infinity')), count(*) > 0
+    from account_share s left join account_share mine
+           on (mine.provider, mine.account, mine.tenant) = (o.provider, o.account, o.tenant)
+   where (s.provider, s.account) = (o.provider, o.account) and s.tenant <> o.tenant
+     and exists (select 1 from operation w where (w.provider, w.account, w.tenant) = (s.provider, s.account, s.tenant)
+                    and w.put_off = 'account_busy' and w.due_at is null and w.updated_at > p_now - interval '30 s');
+$$;
+
 -- Why an account takes nothing now, and when to come again; null if it does: then the probe or the place is taken. p_writes:
 -- its row is locked for that. Times are spread, so that what waits does not come at once.
 create function acuse.account_gate(o acuse.operation, a acuse.account, p_writes boolean, p_now timestamptz) returns acuse.gated
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
-declare v_busy interval; v_tokens double precision; v_probes boolean;
+declare v_busy interval; v_tokens double precision; v_probes boolean; v_kept int; v_shared boolean;
 begin
   if a.paused_at is not null and a.paused_until is null then
     return row('account_paused', null)::gated;
@@ -76,20 +90,25 @@ begin
     return row(case when a.opened_at is null then 'account_busy' else 'breaker_open' end, p_now)::gated;
   end if;
   v_probes := a.opened_at is not null;
+  select k.kept, k.shared into v_kept, v_shared from acuse.places_kept(o, p_now) k;
   -- Their number cannot rise meanwhile: all that dispatch for this account wait for its row.
-  if a.max_concurrent <= (select count(*) from operation t
-                           where t.provider = o.provider and t.account = o.account and t.status = 'dispatching') then
+  if a.max_concurrent <= v_kept + (select count(*) from operation t
+                                    where t.provider = o.provider and t.account = o.account and t.status = 'dispatching') then
     v_busy := interval '0.1 s' / a.max_concurrent;
   end if;
   if v_busy is null and a.max_per_second is not null then
     v_tokens := least(greatest(a.max_per_second, 1), coalesce(a.tokens
                   + extract(epoch from greatest(p_now - a.tokens_at, interval '0')) * a.max_per_second, 'infinity'));
-    if v_tokens < 1 then
+    if v_tokens < 1 + v_kept then
       v_busy := interval '1 s' / a.max_per_second;
     end if;
   end if;
   if v_busy is not null then
-    return acuse.account_queue(a, v_busy, p_now);
+    return acuse.account_queue(o, v_busy, p_now);
+  end if;
+  if v_shared then
+    insert into account_share (provider, account, tenant, served_at) values (o.provider, o.account, o.tenant, p_now)
+      on conflict (provider, account, tenant) do update set served_at = p_now;
   end if;
   if v_probes or v_tokens is not null then
     update account t set tokens = v_tokens - 1, tokens_at = case when v_tokens is not null then p_now end,
@@ -100,15 +119,21 @@ begin
   return row(null, null)::gated;
 end $$;
 
--- One place after the other, as far apart as the account takes them; a long queue comes spread over a minute instead.
-create function acuse.account_queue(a acuse.account, p_apart interval, p_now timestamptz) returns acuse.gated
+-- One place after the other, as far apart as the account takes them; a long queue comes spread over a minute instead. Each tenant
+-- has a queue of its own, in which its places lie as much further apart as there are tenants with one: the first place of a
+-- tenant is the next round, however many places another has.
+create function acuse.account_queue(o acuse.operation, p_apart interval, p_now timestamptz) returns acuse.gated
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
-declare v_due timestamptz := greatest(a.queued_until, p_now) + p_apart;
+declare v_due timestamptz; v_mine timestamptz; v_others int;
 begin
+  select max(queued_until) filter (where tenant = o.tenant), count(*) filter (where tenant <> o.tenant and queued_until > p_now)
+    into v_mine, v_others from account_share where (provider, account) = (o.provider, o.account);
+  v_due := greatest(v_mine, p_now) + p_apart * (1 + v_others);
   if v_due > p_now + interval '1 min' then
     return row('account_busy', p_now + interval '1 min' * random())::gated;
   end if;
-  update account t set queued_until = v_due where (t.provider, t.account) = (a.provider, a.account);
+  insert into account_share (provider, account, tenant, queued_until) values (o.provider, o.account, o.tenant, v_due)
+    on conflict (provider, account, tenant) do update set queued_until = excluded.queued_until;
   return row('account_busy', v_due + p_apart * random())::gated;
 end $$;
 
@@ -119,5 +144,6 @@ create function acuse.limit_account(p_provider text, p_account text, p_concurren
     values (p_provider, p_account, p_concurrent, p_per_second, p_by, p_reason, clock_timestamp())
   on conflict (provider, account) do update set
     max_concurrent = excluded.max_concurrent, max_per_second = excluded.max_per_second, limited_by = excluded.limited_by,
-    limit_reason = excluded.limit_reason, tokens = null, tokens_at = null, queued_until = null, updated_at = excluded.updated_at;
+    limit_reason = excluded.limit_reason, tokens = null, tokens_at = null, updated_at = excluded.updated_at;
+  delete from account_share where (provider, account) = (p_provider, p_account);
 $$;

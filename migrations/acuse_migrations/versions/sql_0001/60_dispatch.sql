@@ -149,7 +149,7 @@ begin
   v_first := coalesce(o.first_sent_at, v_now);
   update operation set status = 'dispatching', charged = charged or approval_id is not null, version = version + 1, attempts = attempts + 1,
          doubts = doubts + 1, first_sent_at = v_first, retry_until = coalesce(retry_until, v_first + p_window), risk_accepted_at = null,
-         handovers = 0, updated_at = v_now
+         handovers = 0, put_off = null, updated_at = v_now
    where id = o.id returning * into o;
   insert into attempt (operation_id, number, fence, basis, contract_version, account, provider_key, pin, dispatched_at, deadline)
     values (o.id, o.attempts, p_fence, p_basis, p_contract, o.account, p_key, p_pin, v_now, p_deadline);

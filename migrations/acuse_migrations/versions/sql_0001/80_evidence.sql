@@ -60,7 +60,7 @@ begin
                          when 'check' then o.status when 'review' then o.status end;
   if v_to is null then raise exception 'apply_verdict: % is no verdict that is applied here', p_verdict; end if;
   update operation t set version = t.version + 1, updated_at = v_now, status = v_to, claim_until = null, handed_at = null, waiting = null,
-         doubts = case when v_to in ('confirmed', 'rejected', 'prepared') then 0 else t.doubts end,
+         put_off = null, doubts = case when v_to in ('confirmed', 'rejected', 'prepared') then 0 else t.doubts end,
          first_sent_at = case when v_to = 'prepared' then null else t.first_sent_at end,
          retry_until = case when v_to = 'prepared' then null else t.retry_until end,
          due_at = case p_verdict when 'check' then coalesce(p_due_at, v_now) when 'requeue' then v_now end,

@@ -1,12 +1,15 @@
 -- recover: what nobody works on any more. Everything here is judged on the operation's row alone, whatever became of the worker.
 
-create function acuse.expire_claims(p_limit int) returns table (id uuid, was text) language plpgsql volatile
+-- p_before: when the round began. What comes due during a round is for the next one, so that every round ends, and hands over
+-- all that was due when it began, whoever it belongs to.
+create function acuse.expire_claims(p_limit int, p_before timestamptz default null) returns table (id uuid, was text)
+  language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare o operation%rowtype; v_from text;
 begin
   set local synchronous_commit = on;
-  for o in select * from operation where claim_until is not null and claim_until < clock_timestamp()
+  for o in select * from operation where claim_until is not null and claim_until < coalesce(p_before, clock_timestamp())
             order by claim_until limit p_limit for no key update skip locked loop
     v_from := o.status;
     -- An expired claim on dispatching becomes unknown; on anything else it just ends.
@@ -26,12 +29,12 @@ begin
   end loop;
 end $$;
 
-create function acuse.hand_over_due(p_limit int) returns int language plpgsql volatile
+create function acuse.hand_over_due(p_limit int, p_before timestamptz default null) returns int language plpgsql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
 declare v_count int;
 begin
   with o as materialized (
-    select id, provider from operation where due_at is not null and due_at <= clock_timestamp() and claim_until is null
+    select id, provider from operation where due_at is not null and due_at <= coalesce(p_before, clock_timestamp()) and claim_until is null
      order by due_at limit p_limit for no key update skip locked),
   u as (update operation t set due_at = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
           from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)
@@ -42,23 +45,24 @@ begin
 end $$;
 
 -- Waiting operations that wait for nothing any more: the wake-up met a claim and was lost, or a dependency was settled by evidence.
-create function acuse.hand_over_free(p_limit int, p_older_than interval) returns int language plpgsql volatile
+-- Of so many that wait, one page is judged at a time, since each takes several look-ups; go on behind last_seq.
+create function acuse.hand_over_free(p_limit int, p_older_than interval, p_after bigint default 0)
+  returns table (looked_at int, handed_over int, last_seq bigint) language sql volatile
   set search_path = acuse, pg_catalog, pg_temp as $$
-declare v_count int;
-begin
-  with o as materialized (
-    select id, provider from operation o where waiting is not null and updated_at < clock_timestamp() - p_older_than
-       and (acuse.turn(o) is null or acuse.turn(o) in ('dependency_rejected', 'dependency_missing') or acuse.standing(o, clock_timestamp()) is not null)
-       -- Whoever decides wakes it, and its due_at does when nobody does.
-       and (waiting <> 'approval' or acuse.standing(o, clock_timestamp()) is distinct from 'approval_pending')
-     order by seq limit p_limit for no key update skip locked),
+  with page as materialized (
+    select id, seq from operation where waiting is not null and seq > p_after and updated_at < clock_timestamp() - p_older_than
+     order by seq limit p_limit),
+  o as materialized (
+    select o.id from page join operation o on o.id = page.id where o.waiting is not null
+       and (coalesce(acuse.turn(o), 'free') in ('free', 'dependency_rejected', 'dependency_missing')
+            or acuse.standing(o, clock_timestamp()) is not null)
+     for no key update of o skip locked),
   u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
-          from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)
-  insert into outbox_message (queue, tenant, operation_id, available_at)
-    select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u;
-  get diagnostics v_count = row_count;
-  return v_count;
-end $$;
+          from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant),
+  m as (insert into outbox_message (queue, tenant, operation_id, available_at)
+        select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u returning 1)
+  select (select count(*) from page)::int, (select count(*) from m)::int, (select max(seq) from page);
+$$;
 
 -- Handed to the broker long ago and not in the outbox. Ask the broker AFTER this read, never before: the other way round every
 -- message that was pushed in between looks lost. Read by pages: behind a slow provider the oldest are many and not lost.

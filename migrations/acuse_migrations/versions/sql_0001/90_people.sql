@@ -80,7 +80,7 @@ begin
          risk_accepted_at = case when p_act = 'accept_risk' then v_now else t.risk_accepted_at end,
          result_id = coalesce(p_result_id, t.result_id), evidence_at = case when v_to = 'confirmed' then v_now else t.evidence_at end,
          settled_at = case when v_to in ('confirmed', 'rejected') then v_now end,
-         held = null, handed_at = null, waiting = null, claim_until = null,
+         held = null, handed_at = null, waiting = null, claim_until = null, put_off = null,
          due_at = case when v_to in ('confirmed', 'rejected') then null else v_now end
    where t.id = p_id returning * into o;
   insert into ledger (operation_id, version, at, kind, from_status, to_status, by, actor, reason, outcome_code)
