@@ -13,6 +13,7 @@ from dramatiq.middleware import AsyncIO, Middleware
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from acuse.keepalive import socket_keepalive
 from acuse_adapters.engine import Engine
 
 __all__ = ["ACTOR", "EngineLife", "declare", "make_broker", "queues_of"]
@@ -132,7 +133,12 @@ def make_broker(url: str, namespace: str, life: EngineLife) -> RedisBroker:
     AgeLimit (an old hint is as good as a new one).
     """
     client = redis.Redis.from_url(
-        url, retry=Retry(NoBackoff(), 0), socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS
+        url,
+        retry=Retry(NoBackoff(), 0),
+        socket_timeout=REDIS_SECONDS,
+        socket_connect_timeout=REDIS_SECONDS,
+        socket_keepalive=True,  # a Redis that vanished would keep a consumer waiting for its answer
+        socket_keepalive_options=socket_keepalive(),
     )
     broker: RedisBroker = _Broker(client=client, namespace=namespace, middleware=[AsyncIO(), life])  # type: ignore[no-untyped-call]
     return broker

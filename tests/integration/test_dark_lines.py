@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead line is given up after a second."""
-    monkeypatch.setattr("acuse.store.engine.SILENT_SECONDS", 1)
+    monkeypatch.setattr("acuse.keepalive.SILENT_SECONDS", 1)
 
 
 @pytest.fixture
@@ -124,12 +124,6 @@ async def test_a_worker_whose_line_goes_dark_during_a_call_saves_the_outcome_ove
 
 
 @pytest.mark.case("R037")
-@pytest.mark.xfail(
-    strict=True,
-    reason="claim, defer, dispatch, settle and record_evidence do not yet `set local idle_in_transaction_session_timeout`: the "
-    "transaction of a worker whose line went dark before its COMMIT keeps its rows locked for as long as the server's system "
-    "believes in the line",
-)
 @pytest.mark.parametrize("step", ["claim", "defer", "dispatch", "settle", "record"])
 def test_the_server_ends_the_transaction_of_a_worker_that_went_dark_before_its_commit(
     ledger: Engine, tenant: str, step: str

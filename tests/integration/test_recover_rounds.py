@@ -292,7 +292,7 @@ def test_months_are_made_ahead_and_no_open_transaction_is_in_the_way(ledger: Eng
         # When partitions are made that the migration has not made
         with ledger.begin() as connection:
             connection.execute(text("set local lock_timeout = '2 s'"))
-            assert connection.execute(text("select acuse.ensure_partitions(15)")).scalar_one() == 8
+            assert connection.execute(text("select acuse.ensure_partitions(15)")).scalar_one() == 12
         # Then others stage on meanwhile
         stage_committed(ledger, tenant)
         transaction.commit()

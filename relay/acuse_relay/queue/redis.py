@@ -20,6 +20,7 @@ from redis.retry import Retry
 
 from acuse.errors import ConfigurationError, InvalidField
 from acuse.identifier import uuid_of
+from acuse.keepalive import socket_keepalive
 from acuse_relay.queue.port import PERFORM, Message, QueueUnavailable
 
 __all__ = ["RedisQueue", "Server"]
@@ -120,6 +121,8 @@ class RedisQueue:
                 url,
                 socket_connect_timeout=CONNECT_SECONDS,
                 socket_timeout=ANSWER_SECONDS,
+                socket_keepalive=True,
+                socket_keepalive_options=socket_keepalive(),
                 # Once more at once, for a connection that the server closed while it was idle; what else fails is for the loops.
                 retry=Retry(NoBackoff(), 1),
             )

@@ -8,6 +8,8 @@ create function acuse.claim(p_ids uuid[], p_lease interval, p_most_handovers int
 #variable_conflict use_column
 begin
   set local synchronous_commit = on;
+  -- A worker that vanishes between a statement and its COMMIT would keep the rows locked until the server misses it.
+  set local idle_in_transaction_session_timeout = '60 s';
   return query
   with o as materialized (
     select o.id from operation o
@@ -38,6 +40,7 @@ end $$;
 create function acuse.defer(p_id uuid, p_fence bigint, p_due interval, p_waiting text, p_held text, p_progress boolean)
   returns boolean language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 begin
+  set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   update operation set claim_until = null, version = version + 1, updated_at = clock_timestamp(),
          due_at = case when p_due is not null then clock_timestamp() + p_due end, waiting = p_waiting, held = p_held, put_off = null,
          handovers = case when p_progress then 0 else handovers end

@@ -100,6 +100,7 @@ declare
 begin
   -- A dispatch that is not durable could be forgotten by a crash of the server after the bytes left.
   set local synchronous_commit = on;
+  set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   select * into o from operation where id = p_id for no key update;
   if not found or o.fence <> p_fence then
     return row('fenced', null, null, null, o.version, o.status)::dispatched;

@@ -10,6 +10,7 @@ declare
   v_sent_at timestamptz;
 begin
   set local synchronous_commit = on;
+  set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   select * into o from operation where id = p_id for no key update;
   if not found then return 'gone'; end if;
   if exists (select 1 from ledger where operation_id = p_id and fence = p_fence and kind in ('settled', 'late')) then

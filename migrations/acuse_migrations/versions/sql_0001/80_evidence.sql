@@ -9,6 +9,7 @@ declare
   o operation%rowtype; v_now timestamptz;
 begin
   set local synchronous_commit = on;
+  set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   select * into o from operation where id = p_id for no key update;
   if not found then return; end if;
   v_now := clock_timestamp();
@@ -51,6 +52,7 @@ declare
   o operation%rowtype; v_now timestamptz; v_from text; v_to text;
 begin
   set local synchronous_commit = on;
+  set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   select * into o from operation where id = p_id for no key update;
   if not found or o.version <> p_version then return null; end if;   -- judged something that has changed: decide again
   if not (o.status = 'unknown' or p_verdict = 'confirm' and o.status in ('prepared', 'dispatching')) then return null; end if;

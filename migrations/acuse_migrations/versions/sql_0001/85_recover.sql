@@ -56,6 +56,8 @@ create function acuse.hand_over_free(p_limit int, p_older_than interval, p_after
     select o.id from page join operation o on o.id = page.id where o.waiting is not null
        and (coalesce(acuse.turn(o), 'free') in ('free', 'dependency_rejected', 'dependency_missing')
             or acuse.standing(o, clock_timestamp()) is not null)
+       -- Whoever decides wakes it, and its due_at does when nobody does.
+       and (o.waiting <> 'approval' or acuse.standing(o, clock_timestamp()) is distinct from 'approval_pending')
      for no key update of o skip locked),
   u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
           from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant),
