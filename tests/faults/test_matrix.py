@@ -27,9 +27,12 @@ SAMPLE = (
     "provider applied × SIGTERM × none",
     "settle commit × connection cut × none",
     "reply received × stalled worker wakes after its claim × none",
+    "reply received × stalled worker wakes after its claim (refused) × none",
+    "release of dependants × SIGKILL (refused) × upsert with precondition",
     "settled message × SIGKILL (of the worker) × upsert with precondition",
+    "settled message × SIGKILL (of the relay, at its push) × upsert with precondition",
 )
-"""All but one are named by a planted bug of `tests/mutants/faults-*.patch`."""
+"""Some of every kind. `tests/mutants/faults-*.patch` plant bugs, and name the cells that must catch them."""
 
 
 def slug(name: str) -> str:
@@ -98,8 +101,10 @@ def test_where_nobody_can_tell_the_right_end_is_unknown() -> None:
 def test_a_filter_is_a_part_of_a_name_or_a_pattern() -> None:
     assert {cell.row.boundary for cell in chosen("look-up × SIGKILL")} == {Boundary.LOOK_UP}
     assert {cell.contract for cell in chosen("claim*× none")} == {Contract.NONE}
+    assert {cell.row.boundary for cell in chosen("ack ×", "look-up × SIGKILL")} == {Boundary.ACK, Boundary.LOOK_UP}
+    assert [cell.name for cell in chosen("look-up × SIGKILL × keyed")] == ["look-up × SIGKILL × keyed"]
     assert chosen("no such thing") == []
-    assert len(chosen(None)) == len(list(cells()))
+    assert len(chosen()) == len(list(cells()))
 
 
 def test_a_misbehaviour_of_the_provider_is_told_to_its_simulator_before_the_cell_runs() -> None:

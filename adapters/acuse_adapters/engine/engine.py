@@ -65,7 +65,8 @@ class Engine:
         Takes 5 s longer when the database is away. What could not be marked then becomes unknown when its claim ends.
         """
         self._carrier.stopping = True
-        await self._ended_within(grace)
+        if not await self._ended_within(grace):
+            _log.warning("torn_off", operations=len(self._tasks))
         for task in set(self._tasks):
             task.cancel()
         if not await self._ended_within(SAVE_SECONDS):

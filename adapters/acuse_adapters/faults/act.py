@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import redis
 
-from acuse_adapters.faults.site import Site, until
+from acuse_adapters.faults.site import Site
+from acuse_adapters.faults.stuck import until
 
-__all__ = ["DONE", "SERVER_ACTS", "Act", "empty", "fill"]
+__all__ = ["DONE", "SERVER_ACTS", "Act", "deliver_again", "empty", "fill"]
 
 
 class Act(StrEnum):
@@ -31,28 +32,29 @@ SERVER_ACTS = frozenset({Act.RESTART_DATABASE, Act.RESTART_REDIS, Act.FILL_REDIS
 """What hits everybody on a server, so that such cells run one by one on a pair of their own."""
 
 
-def _again(site: Site) -> None:
-    """The message comes once more, to another process, while the first stands still; that one says that it is taken."""
-    name, _ = site.worker()
-    until(lambda: site.works(name), f"{name} works")
-    site.push()
-    until(lambda: site.waiting_messages() == 0, "the second message is taken")
+def deliver_again(site: Site) -> None:
+    """Deliver the message once more, and wait until that is dealt with. It names the dependant too, if there is one.
+
+    On the queue of the first one, of which a process that stands still with it in its hands takes no second.
+    """
+    again = site.broker.push(site.ledger_id, site.operations, in_doubt=site.row().status == "unknown")
+    until(lambda: not site.broker.holds(again), "the second message is dealt with")
 
 
 def _forge(site: Site) -> None:
     """Messages that nobody of ours wrote: of another ledger, of no operation, of no message."""
-    site.push(ledger=uuid4().hex)
-    site.push(operations=(f"op_{uuid4().hex}", "op_no", "'; drop table acuse.operation; --"))
-    site.push_garbage()
-    site.push(ledger="", operations=("confirmed",))
+    site.broker.push(uuid4().hex, site.operations[:1])
+    site.broker.push(site.ledger_id, (f"op_{uuid4().hex}", "op_no", "'; drop table acuse.operation; --"))
+    site.broker.push_garbage()
+    site.broker.push(site.ledger_id, ("confirmed",))
 
 
 def fill(site: Site) -> None:
-    site.redis.config_set("maxmemory", 1)
+    site.broker.client.config_set("maxmemory", 1)
 
 
 def empty(site: Site) -> None:
-    site.redis.config_set("maxmemory", 0)
+    site.broker.client.config_set("maxmemory", 0)
 
 
 def _fill_a_while(site: Site) -> None:
@@ -65,7 +67,7 @@ def _fill_a_while(site: Site) -> None:
 
 def _refuses(site: Site) -> bool:
     try:
-        site.redis.set(f"{site.namespace}-probe", "x")
+        site.broker.client.set(f"{site.broker.namespace}-probe", "x")
     except redis.exceptions.OutOfMemoryError:
         return True
     return False
@@ -74,8 +76,7 @@ def _refuses(site: Site) -> bool:
 DONE: Final[Mapping[Act, Callable[[Site], None]]] = {
     Act.RESTART_DATABASE: lambda site: site.servers.restart_database(),
     Act.RESTART_REDIS: lambda site: site.servers.restart_redis(),
-    Act.WIPE_REDIS: lambda site: site.wipe_broker(),
+    Act.WIPE_REDIS: lambda site: site.broker.wipe(),
     Act.FILL_REDIS: _fill_a_while,
-    Act.DELIVER_AGAIN: _again,
     Act.FORGE: _forge,
 }

@@ -30,7 +30,11 @@ class FaultsCommand:
         """Add the arguments."""
         parser.add_argument("--seed", type=int, help="of the order and of the providers (default: drawn, and printed)")
         parser.add_argument(
-            "--filter", metavar="TEXT", help="only cells whose name contains this, or fits it as a pattern with *"
+            "--filter",
+            metavar="TEXT",
+            action="append",
+            default=[],
+            help="only cells so named, or whose name contains this, or fits it as a pattern with *; may be given again",
         )
         parser.add_argument("--junit", type=Path, metavar="FILE", help="write the result there as JUnit XML")
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there as JSON")
@@ -39,7 +43,7 @@ class FaultsCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Strike, judge, report."""
-        wanted = chosen(arguments.filter)
+        wanted = chosen(*arguments.filter)
         if not wanted:
             raise ConfigurationError("--filter: no cell is named so; --list shows them all")
         if not 1 <= arguments.at_once <= 32:

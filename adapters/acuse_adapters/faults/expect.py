@@ -20,6 +20,17 @@ class Expected:
 
 _ONCE: Final = "1/1 confirmed"
 
+_SENT_ALIVE: Final[Mapping[Contract, str]] = {
+    Contract.KEYED: "2/1 confirmed",
+    Contract.KEY_EXPIRED: "2/1 confirmed | 1/0 unknown",
+    Contract.UPSERT_GUARDED: "2/1 confirmed",
+    Contract.UPSERT: "2/1 confirmed",
+    Contract.STRONG: "1/0 unknown",
+    Contract.LAG_BOUND: "2/1 confirmed",
+    Contract.LAG_UNBOUND: "1/0 unknown",
+    Contract.NONE: "1/0 unknown",
+}
+
 # In the cells of the strong look-up somebody else changes the case at the strike: a change of ours is found by its marker, and
 # where there is none, nothing is written over what that person did.
 #
@@ -50,16 +61,8 @@ EXPECTED: Final[Mapping[Window, Mapping[Contract, str]]] = {
         Contract.LAG_UNBOUND: "1/0 unknown",
         Contract.NONE: "1/0 unknown",
     },
-    Window.SENT_ALIVE: {
-        Contract.KEYED: "2/1 confirmed",
-        Contract.KEY_EXPIRED: "2/1 confirmed | 1/0 unknown",
-        Contract.UPSERT_GUARDED: "2/1 confirmed",
-        Contract.UPSERT: "2/1 confirmed",
-        Contract.STRONG: "1/0 unknown",
-        Contract.LAG_BOUND: "2/1 confirmed",
-        Contract.LAG_UNBOUND: "1/0 unknown",
-        Contract.NONE: "1/0 unknown",
-    },
+    Window.SENT_ALIVE: _SENT_ALIVE,
+    Window.OVERTAKEN: {**_SENT_ALIVE, Contract.STRONG: "2/0 unknown | 1/0 unknown"},  # the precondition refuses it
     Window.APPLIED: {
         Contract.KEYED: "2/1 confirmed",  # the key brings the first answer again
         Contract.KEY_EXPIRED: "1/1 unknown",
@@ -76,6 +79,14 @@ EXPECTED: Final[Mapping[Window, Mapping[Contract, str]]] = {
         Contract.NONE: "1/1 confirmed | 1/1 unknown",
     },
     Window.TOLD_LATE: {Contract.KEYED: "2/1 confirmed"},
+    Window.REFUSED: dict.fromkeys(Contract, "1/0 rejected"),
+    Window.REFUSED_LATE: {
+        **_SENT_ALIVE,  # who took over was not refused
+        Contract.KEY_EXPIRED: "2/1 confirmed | 1/0 rejected",
+        Contract.STRONG: "1/0 rejected",
+        Contract.LAG_UNBOUND: "1/0 rejected",
+        Contract.NONE: "1/0 rejected",
+    },
 }
 
 

@@ -26,6 +26,9 @@ SEARCH_LAG_SECONDS = 600.0
 
 JOURNAL_LAG_SECONDS = 0.3
 STALL_SECONDS = 20.0
+START_SECONDS = 60.0
+"""For one simulator, on a machine that is busy."""
+
 TEMPLATE = "acuse_faults_template"
 
 _NEW_IDENTITY = text("update acuse.meta set value = replace(gen_random_uuid()::text, '-', '') where key = 'ledger_id'")
@@ -87,12 +90,20 @@ class Servers:
 
 
 class Ground:
-    """A context manager: two pairs (the second for cells that strike a server itself, one at a time) and four simulators.
+    """A context manager: two pairs (the second for cells that strike a server itself, one at a time) and the simulators.
 
-    `scripts`: for each cell's reference, what its provider does to its first writes.
+    `scripts`: for each cell's reference, what its provider does to its first writes. `contracts`: those that are to be served.
     """
 
-    def __init__(self, folder: Path, seed: int, scripts: Mapping[str, Iterable[Fault | None]], *, servers_struck: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        scripts: Mapping[str, Iterable[Fault | None]],
+        *,
+        contracts: Iterable[Contract],
+        servers_struck: bool,
+    ) -> None:
         self.shared = Servers(folder / "shared")
         self.struck = Servers(folder / "struck") if servers_struck else None
         script = [{"match": name, "faults": list(faults)} for name, faults in scripts.items()]
@@ -104,6 +115,7 @@ class Ground:
             "ticketing", folder / "forgetful", plan={**lagging, "key_retention_seconds": float(KEY_SECONDS)}
         )
         self._email = SimulatorProcess("email", folder / "email", plan=plan)
+        self._needed = {self.provider(contract) for contract in contracts}
         self._stack = ExitStack()
 
     def provider(self, contract: Contract) -> SimulatorProcess:
@@ -128,8 +140,9 @@ class Ground:
             for servers in filter(None, (self.shared, self.struck)):
                 stack.callback(servers.stop)
                 servers.start()
-            for simulator in (self._crm, self._tickets, self._forgetful, self._email):
-                stack.enter_context(simulator)
+            for simulator in self._needed:
+                stack.callback(simulator.stop)
+                simulator.start(START_SECONDS)
             self._stack = stack.pop_all()
         return self
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from acuse_adapters.faults.expect import Expected, expected
-from acuse_adapters.faults.site import PATIENCE_SECONDS, Site, Stuck, until
+from acuse_adapters.faults.site import Site
+from acuse_adapters.faults.stuck import PATIENCE_SECONDS, Stuck, until
 from acuse_adapters.faults.table import Cell
+from acuse_adapters.faults.wish import SETTLED_ACTOR
 
 __all__ = ["Result", "judge", "wait_for_rest"]
 
@@ -48,7 +50,7 @@ def wait_for_rest(site: Site, cell: Cell) -> None:
     if cell.row.dependant:
         until(lambda: site.row(1).status in FINAL, "its dependant is settled")
     if cell.row.told:
-        until(lambda: site.told_host() > 0, "the host is told")
+        until(lambda: site.broker.told(SETTLED_ACTOR) == site.row().status, "the host is told how it stands")
     time.sleep(QUIET_SECONDS)  # a second call that is on its way must be seen
 
 
@@ -80,9 +82,19 @@ def _wrongs(site: Site, cell: Cell, seen: Expected) -> list[str]:
         wrong.append("it does not say why, or what next")
     if site.count() != len(site.operations):
         wrong.append(f"{site.count()} operations are on record")
-    if cell.row.dependant and (site.calls(1), site.objects(1), site.row(1).status) != (1, 1, "confirmed"):
-        wrong.append(f"its dependant: calls {site.calls(1)}, objects {site.objects(1)}, {site.row(1).status}")
+    if cell.row.dependant:
+        wrong += _wrongs_of_dependant(site, seen)
+    wrong += [f"{name} ended by itself" for name in site.dead]
     return wrong
+
+
+def _wrongs_of_dependant(site: Site, seen: Expected) -> list[str]:
+    calls, objects, state = site.calls(1), site.objects(1), site.row(1).status
+    right = Expected(1, 1, "confirmed") if seen.state == "confirmed" else Expected(0, 0, "rejected")
+    if Expected(calls, objects, state) != right:
+        return [f"its dependant: calls {calls}, objects {objects}, {state}"]
+    sent = site.dispatched_at(1)
+    return ["its dependant did not wait for it"] if sent is not None and sent < site.row().settled_at else []
 
 
 def stuck(site: Site | None, cell: Cell, seconds: float, why: Stuck | Exception) -> Result:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from acuse_adapters.faults.ground import Ground
 from acuse_adapters.faults.judge import Result, judge, stuck, wait_for_rest
-from acuse_adapters.faults.site import Site, Stuck
+from acuse_adapters.faults.site import Site
 from acuse_adapters.faults.strike import hits_a_server, script_of
+from acuse_adapters.faults.stuck import Stuck
 from acuse_adapters.faults.table import Cell, cells
+from acuse_adapters.faults.words import Contract
 
 __all__ = ["chosen", "run"]
 
@@ -23,9 +25,15 @@ AT_ONCE = 6
 TAIL = 2500
 
 
-def chosen(pattern: str | None) -> list[Cell]:
-    """Return the cells whose name contains a text, or fits it as a pattern with `*`."""
-    return [cell for cell in cells() if pattern is None or pattern in cell.name or fnmatchcase(cell.name, pattern)]
+def chosen(*patterns: str) -> list[Cell]:
+    """Return the cells that one of the texts names, is a part of, or fits as a pattern with `*`; without one, all."""
+    every = list(cells())
+    names = {cell.name for cell in every}
+
+    def fits(name: str, pattern: str) -> bool:
+        return name == pattern or (pattern not in names and (pattern in name or fnmatchcase(name, pattern)))
+
+    return [cell for cell in every if not patterns or any(fits(cell.name, pattern) for pattern in patterns)]
 
 
 def run(
@@ -40,7 +48,7 @@ def run(
     results: dict[Cell, Result] = {}
     one_by_one = [cell for cell in order if hits_a_server(cell.row.strike)]
     with (
-        Ground(folder, seed, scripts, servers_struck=bool(one_by_one)) as ground,
+        Ground(folder, seed, scripts, contracts=_contracts(wanted), servers_struck=bool(one_by_one)) as ground,
         ThreadPoolExecutor(at_once) as many,
         ThreadPoolExecutor(1) as one,
     ):
@@ -56,6 +64,12 @@ def run(
             for future in running:
                 future.cancel()  # told to stop: what runs comes to its end, and nothing more starts
     return [results[cell] for cell in wanted]
+
+
+def _contracts(wanted: Sequence[Cell]) -> set[Contract]:
+    """The contracts of the cells, and that under which dependants are carried out."""
+    beside = {Contract.UPSERT} if any(cell.row.dependant for cell in wanted) else set()
+    return {cell.contract for cell in wanted} | beside
 
 
 def _run(ground: Ground, cell: Cell, name: str, folder: Path) -> Result:

@@ -29,10 +29,12 @@ def queue_of(provider: SimulatorProcess) -> str:
     return f"acuse.{_name(provider)}"
 
 
-def settings_for(contract: Contract, provider: SimulatorProcess, through: int | None) -> dict[str, str]:
-    """Return the settings of the one adapter that serves a contract. through: the port of a line to the provider."""
+def settings_for(
+    contract: Contract, provider: SimulatorProcess, through: int | None, journal: int | None = None
+) -> dict[str, str]:
+    """Return the settings of the one adapter that serves a contract. through, journal: ports of lines to the provider."""
     if provider.simulator == "email":
-        return _mail(contract, provider, through or provider.smtp_port)
+        return _mail(contract, through or provider.smtp_port, journal or provider.imap_port)
     settings = {f"ACUSE_{_name(provider).upper()}_URL": f"http://127.0.0.1:{through or provider.http_port}"}
     if contract is Contract.KEY_EXPIRED:
         settings["ACUSE_TICKET_KEY_RETENTION_SECONDS"] = str(KEY_SECONDS)
@@ -43,10 +45,10 @@ def _name(provider: SimulatorProcess) -> str:
     return "ticket" if provider.simulator == "ticketing" else provider.simulator
 
 
-def _mail(contract: Contract, provider: SimulatorProcess, port: int) -> dict[str, str]:
+def _mail(contract: Contract, smtp: int, imap: int) -> dict[str, str]:
     settings = {
         "ACUSE_EMAIL_SMTP_HOST": "127.0.0.1",
-        "ACUSE_EMAIL_SMTP_PORT": str(port),
+        "ACUSE_EMAIL_SMTP_PORT": str(smtp),
         "ACUSE_EMAIL_SMTP_STARTTLS": "false",
         "ACUSE_EMAIL_SENDER": "onboarding@example.test",
     }
@@ -54,7 +56,7 @@ def _mail(contract: Contract, provider: SimulatorProcess, port: int) -> dict[str
         return settings
     settings |= {
         "ACUSE_EMAIL_IMAP_HOST": "127.0.0.1",
-        "ACUSE_EMAIL_IMAP_PORT": str(provider.imap_port),
+        "ACUSE_EMAIL_IMAP_PORT": str(imap),
         "ACUSE_EMAIL_IMAP_TLS": "false",
         "ACUSE_EMAIL_IMAP_USERNAME": "journal",
         "ACUSE_EMAIL_IMAP_PASSWORD": "journal",

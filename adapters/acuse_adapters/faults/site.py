@@ -3,17 +3,15 @@
 import json
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import dramatiq
-import redis
 from sqlalchemy import Connection, Row, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -22,34 +20,16 @@ from acuse import Ledger, OperationRecord
 from acuse.command.fleet import Fleet
 from acuse.embedded.child import Child
 from acuse.identifier import uuid_of
-from acuse_adapters.actors import ACTOR
 from acuse_adapters.engine import Moment
+from acuse_adapters.faults.broker import Broker
 from acuse_adapters.faults.ground import Ground, Servers
 from acuse_adapters.faults.line import Line
 from acuse_adapters.faults.settings import SETTINGS, queue_of, settings_for
-from acuse_adapters.faults.wish import SETTLED_ACTOR, Wish
+from acuse_adapters.faults.wish import Wish
 from acuse_adapters.faults.words import Contract
 from acuse_adapters.simulators.process import SimulatorProcess
 
-__all__ = ["Site", "Stuck", "until"]
-
-PATIENCE_SECONDS = 60.0
-POLL_SECONDS = 0.05
-
-
-class Stuck(Exception):  # noqa: N818  # names state the fact
-    """A strike could not be made, or a cell never came to rest. The text says where."""
-
-
-def until(fact: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:  # noqa: ANN401
-    """Return what `fact` returns as soon as it is true. A database or a broker that is away is asked again. Raises `Stuck`."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with suppress(DBAPIError, redis.ConnectionError):
-            if value := fact():
-                return value
-        time.sleep(POLL_SECONDS)
-    raise Stuck(f"waited {seconds:.0f} s in vain: {what}")
+__all__ = ["Site"]
 
 
 class Site:
@@ -69,14 +49,14 @@ class Site:
         self.ground, self.servers, self.contract, self.reference = ground, servers, contract, reference
         self.wish = Wish(contract.value, reference, f"t-{reference}", dependant=dependant, told=told)
         self.provider: SimulatorProcess = ground.provider(contract)
-        self.namespace = f"acuse-faults-{reference}"
         self.database = f"acuse_faults_{reference}"
         self.database_url = servers.make_ledger(self.database)
         self._engine = create_engine(self.database_url, poolclass=NullPool, isolation_level="READ COMMITTED")
-        self.redis = redis.Redis.from_url(servers.pair.redis_url)
+        self.broker = Broker(servers.pair.redis_url, f"acuse-faults-{reference}", queue_of(self.provider))
         self.fleet = Fleet(folder / reference, {**SETTINGS, **self._environment()}, alone=True)
         self.operations: tuple[str, ...] = ()
         self.provider_through: Line | None = None
+        self.journal_through: Line | None = None
         self._lines: list[Line] = []
         self._living: dict[str, tuple[str, Child]] = {}
         self._started = 0
@@ -136,6 +116,11 @@ class Site:
         child.send(signal.SIGTERM)
 
     @property
+    def dead(self) -> list[str]:
+        """The names of the processes that have ended although nobody ended them."""
+        return [name for name, (_, child) in self._living.items() if child.exit_code is not None]
+
+    @property
     def relays(self) -> list[str]:
         """The names of the relays that were started and not ended by us."""
         return [name for name, (kind, _) in self._living.items() if kind == "relay"]
@@ -167,50 +152,20 @@ class Site:
     def provider_line(self, *, refuse: bool = False, deaf: bool = False) -> Line:
         """Lead the workers that start from now on to their provider through a line."""
         email = self.provider.simulator == "email"
-        line = Line("127.0.0.1", self.provider.smtp_port if email else self.provider.http_port, refuse=refuse, deaf=deaf)
+        self.provider_through = self._line_to(self.provider.smtp_port if email else self.provider.http_port, refuse, deaf)
+        return self.provider_through
+
+    def look_up_line(self) -> Line:
+        """Lead the workers that start from now on through a line to where they look up, which may be where they send too."""
+        if self.provider.simulator != "email":
+            return self.provider_line()
+        self.journal_through = self._line_to(self.provider.imap_port)
+        return self.journal_through
+
+    def _line_to(self, port: int, refuse: bool = False, deaf: bool = False) -> Line:
+        line = Line("127.0.0.1", port, refuse=refuse, deaf=deaf)
         self._lines.append(line)
-        self.provider_through = line
         return line
-
-    # its broker
-
-    @property
-    def queue(self) -> str:
-        """The queue of new operations of its provider."""
-        return queue_of(self.provider)
-
-    def push(self, ledger: str | None = None, operations: tuple[str, ...] | None = None) -> None:
-        """Deliver a message (once more, or a forged one)."""
-        identity = uuid4().hex
-        message: dramatiq.Message[Any] = dramatiq.Message(
-            queue_name=self.queue,
-            actor_name=ACTOR,
-            args=(ledger or self.ledger_id, list(operations or self.operations[:1])),
-            kwargs={},
-            options={"redis_message_id": identity},
-            message_id=identity,
-        )
-        self.redis.hset(f"{self.namespace}:{self.queue}.msgs", identity, message.encode())
-        self.redis.rpush(f"{self.namespace}:{self.queue}", identity)
-
-    def push_garbage(self) -> None:
-        """Deliver a message that is none."""
-        identity = uuid4().hex
-        self.redis.hset(f"{self.namespace}:{self.queue}.msgs", identity, b'{"not": "a message"')
-        self.redis.rpush(f"{self.namespace}:{self.queue}", identity)
-
-    def wipe_broker(self) -> None:
-        """Delete everything that the broker holds of this ledger."""
-        if keys := list(self.redis.scan_iter(f"{self.namespace}*")):
-            self.redis.delete(*keys)
-
-    def waiting_messages(self) -> int:
-        """Count messages that nobody has fetched."""
-        return int(self.redis.llen(f"{self.namespace}:{self.queue}"))
-
-    def told_host(self) -> int:
-        """Count the messages to the host that say how the operation ended."""
-        return int(self.redis.llen(f"{self.namespace}:{SETTLED_ACTOR.partition('/')[0]}"))
 
     # what is true
 
@@ -223,6 +178,17 @@ class Site:
         """Return the operation as the table has it."""
         values = {"id": self.uuid(number)}
         return self.ask(lambda c: c.execute(text("select * from acuse.operation where id = :id"), values).one())  # type: ignore[no-any-return]
+
+    def dispatched_at(self, number: int = 0) -> datetime | None:
+        """Return when an operation was first dispatched."""
+        first = text("select min(dispatched_at) from acuse.attempt where operation_id = :id")
+        return self.ask(lambda c: c.execute(first, {"id": self.uuid(number)}).scalar_one())  # type: ignore[no-any-return]
+
+    def has_spoken(self, fence: int) -> bool:
+        """Whether the worker with this token has said what became of its attempt."""
+        values = {"id": self.uuid(), "fence": fence}
+        spoken = text("select count(*) from acuse.attempt where operation_id = :id and fence = :fence and settled_at is not null")
+        return bool(self.ask(lambda c: c.execute(spoken, values).scalar_one()))
 
     def looks(self) -> int:
         """Count the findings on record."""
@@ -286,12 +252,12 @@ class Site:
         return {
             "ACUSE_DATABASE_URL": self.database_url,
             "ACUSE_REDIS_URL": self.servers.pair.redis_url,
-            "ACUSE_REDIS_NAMESPACE": self.namespace,
+            "ACUSE_REDIS_NAMESPACE": self.broker.namespace,
         }
 
     def _adapters(self) -> dict[str, str]:
-        through = None if self.provider_through is None else self.provider_through.port
-        own = settings_for(self.contract, self.provider, through)
+        through, journal = (None if line is None else line.port for line in (self.provider_through, self.journal_through))
+        own = settings_for(self.contract, self.provider, through, journal)
         return {"ACUSE_CRM_URL": self.ground.crm.url, **own} if self.wish.dependant else own
 
     def __enter__(self) -> Self:
@@ -304,8 +270,6 @@ class Site:
         for line in self._lines:
             line.close()
         self.fleet.stop()
-        with suppress(redis.RedisError):
-            self.wipe_broker()
-        self.redis.close()
+        self.broker.close()
         with suppress(DBAPIError):
             self.servers.drop_ledger(self.database)

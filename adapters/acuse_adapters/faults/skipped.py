@@ -51,10 +51,6 @@ AT: Final[Mapping[tuple[B, F], str]] = {
     (B.DISPATCH_COMMIT, F.PROVIDER_STALLS): "nothing has been sent yet",
     (B.REPLY_RECEIVED, F.PROVIDER_STALLS): "the provider has answered",
     (
-        B.LOOK_UP,
-        F.PROVIDER_STALLS,
-    ): "a look-up that fails says nothing and is made again: the integration tests of the engine show it",
-    (
         B.SETTLED_MESSAGE,
         F.REDIS_WIPED,
     ): "a host's own message is handed to its broker once; whoever loses the broker asks the ledger",

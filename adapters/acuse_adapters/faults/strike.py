@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from acuse.embedded.child import Child
 from acuse_adapters.engine import Moment
-from acuse_adapters.faults.act import DONE, SERVER_ACTS, Act, empty, fill
+from acuse_adapters.faults.act import DONE, SERVER_ACTS, Act, deliver_again, empty, fill
+from acuse_adapters.faults.door import AtLookUp
 from acuse_adapters.faults.line import Trap
 from acuse_adapters.faults.settings import LEASE_SECONDS
-from acuse_adapters.faults.site import Site, until
+from acuse_adapters.faults.site import Site
+from acuse_adapters.faults.stuck import until
 from acuse_adapters.simulators.fault import Fault as Misbehaviour
 
 __all__ = [
@@ -18,7 +21,6 @@ __all__ = [
     "AtCall",
     "AtClock",
     "AtMoment",
-    "AtPort",
     "AtStage",
     "OnLine",
     "Strike",
@@ -34,7 +36,7 @@ Strike: TypeAlias = Callable[[Site], None]
 def script_of(strike: Strike) -> tuple[Misbehaviour | None, ...]:
     """Return what the provider does to the first writes under a strike."""
     first = strike.after if isinstance(strike, AtClock) else strike
-    return first.script if isinstance(first, AtMoment | AtCall | OnLine) else ()
+    return first.script if isinstance(first, AtMoment | AtCall | AtLookUp | OnLine) else ()
 
 
 def hits_a_server(strike: Strike) -> bool:
@@ -53,6 +55,7 @@ class AtMoment:
 
     def __call__(self, site: Site) -> None:
         site.stage()
+        other = _sleeping_worker(site) if self.act is Act.DELIVER_AGAIN else None
         site.relay()
         line, through = site.database_line() if self.act is Act.CUT else (None, {})
         name, child = site.worker(self.moment, through)
@@ -62,13 +65,13 @@ class AtMoment:
             site.kill(name)
             return
         if self.act is Act.STOP:
-            child.send(signal.SIGSTOP)
-            _let_another_take_over(site)
-            site.go(name)
-            child.send(signal.SIGCONT)
+            _overtake(site, child, lambda: site.go(name))
             return
         if line is not None:
             line.cut_all()
+        elif other is not None:
+            other.send(signal.SIGCONT)
+            deliver_again(site)
         elif self.act is Act.TERM:
             site.terminate(name)
         else:
@@ -76,8 +79,17 @@ class AtMoment:
         site.go(name)
 
 
-def _let_another_take_over(site: Site) -> None:
-    """The claim ends, another worker does what can be done, and only then the first one wakes."""
+def _sleeping_worker(site: Site) -> Child:
+    """Start a worker that takes nothing before it is woken: by then the claim would have ended on a busy machine."""
+    name, child = site.worker()
+    until(lambda: site.works(name), f"{name} works")
+    child.send(signal.SIGSTOP)
+    return child
+
+
+def _overtake(site: Site, child: Child, on_waking: Callable[[], None] = lambda: None) -> None:
+    """A worker sleeps, its claim ends, another one does what can be done. Only then the first wakes, and says what it knows."""
+    child.send(signal.SIGSTOP)
     before = site.row()
     site.worker()
 
@@ -88,6 +100,10 @@ def _let_another_take_over(site: Site) -> None:
         return bool(row.fence > before.fence and row.claim_until is None and row.status == "unknown" and site.looks() > 1)
 
     until(taken_over, "another worker takes over", LEASE_SECONDS + 30)
+    on_waking()
+    child.send(signal.SIGCONT)
+    if before.status == "dispatching":
+        until(lambda: site.has_spoken(before.fence), "the worker that slept says what became of its attempt")
 
 
 @dataclass(frozen=True)
@@ -117,11 +133,9 @@ class AtCall:
         elif self.act is Act.STOP:
             child.send(signal.SIGSTOP)
             self._release(site)
-            _let_another_take_over(site)
-            child.send(signal.SIGCONT)
+            _overtake(site, child)
         elif self.act is Act.DELIVER_AGAIN:
-            site.push()
-            until(lambda: site.waiting_messages() == 0, "the second message is taken")
+            deliver_again(site)
         elif self.act is not None:
             DONE[self.act](site)
         self._release(site)
@@ -143,26 +157,24 @@ class OnLine:
 
     def __call__(self, site: Site) -> None:
         line, through = site.database_line() if self.to == "database" else site.redis_line()
-        line.stop_at(replace(self.trap, then="cut" if self.act in {Act.KILL, Act.CUT} else "go"))
+        torn_off = self.act is Act.TERM and (self.who, self.to) == ("worker", "database")
+        line.stop_at(replace(self.trap, then="cut" if torn_off or self.act in {Act.KILL, Act.CUT} else "go"))
         site.stage()
         if self.who == "relay":
-            name, child = site.relay(through)
+            name, _ = site.relay(through)
             if site.wish.told:
                 site.worker()  # what the relay is struck with comes of an operation that settled
         else:
             site.relay()
-            name, child = site.worker(None, through)
+            name, _ = site.worker(None, through)
         until(line.reached.is_set, f"{name} says {self.trap.words!r}")
         site.interfere()
         if self.act is Act.KILL:
             site.kill(name)
         elif self.act is Act.TERM:
             site.terminate(name)
-        elif self.act is Act.STOP:
-            child.send(signal.SIGSTOP)
-            _let_another_take_over(site)
-            line.release()
-            child.send(signal.SIGCONT)
+            if torn_off:  # its grace time is over before the database answers, and then the connection is lost
+                until(lambda: "torn_off" in site.fleet.tail(name), f"{name} waits no longer")
         elif self.act is not Act.CUT:
             DONE[self.act](site)
         line.release()
@@ -198,26 +210,6 @@ def _staged(site: Site) -> bool:
 
 
 @dataclass(frozen=True)
-class AtPort:
-    """The provider's door: nobody listens there, or somebody who never answers; later it is as it should be."""
-
-    refuse: bool = False
-
-    def __call__(self, site: Site) -> None:
-        line = site.provider_line(refuse=self.refuse, deaf=not self.refuse)
-        site.stage()
-        site.relay()
-        name, _ = site.worker()
-        if self.refuse:
-            until(lambda: site.row().attempts > 0 or site.row().handovers > 0 or site.row().due_at is not None, f"{name} knocks")
-            line.open()
-            return
-        until(line.heard.is_set, f"{name} connects")
-        until(lambda: site.row().due_at is not None or site.row().held is not None, f"{name} gives up")
-        line.deaf = False
-
-
-@dataclass(frozen=True)
 class AtBroker:
     """The broker is struck while the operation is in the outbox, or waits in the broker."""
 
@@ -236,7 +228,7 @@ class AtBroker:
             return
         site.stage()
         site.relay()
-        until(lambda: site.waiting_messages() > 0, "the message is with the broker")
+        until(lambda: site.broker.waiting() > 0, "the message is with the broker")
         if self.act is Act.FILL_REDIS:
             fill(site)
             name, _ = site.worker()
@@ -244,7 +236,7 @@ class AtBroker:
             empty(site)
         elif self.act is Act.DELIVER_AGAIN:
             for _ in range(4):
-                site.push()
+                site.broker.push(site.ledger_id, site.operations[:1])
             site.worker()
             site.worker()
         else:

@@ -74,4 +74,7 @@ class Window(StrEnum):
     HELD_LONG = "the provider is slow: its answer comes before the deadline, or after it"
     TOLD_LATE = "the effect is there, and a receipt comes after the claim"
     UNSENT_LATE = "nothing left, and the worker says so after its claim"
+    OVERTAKEN = "a repeat is decided on, and then somebody else changes the target"
+    REFUSED = "the provider refused, and the word is kept, or its worker lives to keep it"
+    REFUSED_LATE = "the provider refused, and the word comes after the claim"
     RECEIPT = "the receipt is kept, or its worker lives to keep it"
