@@ -3,16 +3,19 @@
 import argparse
 import sys
 import threading
+from collections.abc import Sequence
 
 import dramatiq
 from dramatiq import Worker
 from dramatiq.brokers.redis import RedisBroker
-from sqlalchemy import text
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from acuse.command.stopping import stopped_by_signals
 from acuse.settings import load_settings
 from acuse.store.engine import sync_engine
-from acuse_adapters.demo.onboarding import close_case, create_tables
+from acuse.store.failure import worth_repeating
+from acuse_adapters.demo.onboarding import close_case, create_tables, tenants
 
 __all__ = ["main"]
 
@@ -23,7 +26,8 @@ def main() -> int:
     """Close `--cases` cases, say so on standard output, then work as the host's own Dramatiq worker until SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, required=True)
-    cases: int = parser.parse_args().cases
+    parser.add_argument("--tenants", type=int, default=1)
+    arguments = parser.parse_args()
     settings = load_settings()
     engine = sync_engine(settings.database_url, name="onboarding")
     create_tables(engine)
@@ -42,13 +46,24 @@ def main() -> int:
     worker.start()
     stop = threading.Event()
     with stopped_by_signals(stop):
-        for number in range(1, cases + 1):
-            if stop.is_set():
-                break
-            close_case(engine, number)
+        for number in range(1, arguments.cases + 1):
+            _close(engine, number, tenants(arguments.tenants), stop)
         stop.wait()
     worker.stop()
     return 0
+
+
+def _close(engine: Engine, number: int, owners: Sequence[str], stop: threading.Event) -> None:
+    """Close a case, as soon as the database is there. Whether a commit happened whose reply was lost makes no difference."""
+    while not stop.is_set():
+        try:
+            close_case(engine, number, owners[number % len(owners)])
+        except SQLAlchemyError as error:
+            if not worth_repeating(error):
+                raise
+            stop.wait(0.2)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import random
-import signal
 import tempfile
 import threading
 import time
@@ -12,22 +11,23 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
-from acuse import Ledger
 from acuse.command.logging import configure_logging
 from acuse.command.stopping import stopped_by_signals
 from acuse.embedded import EmbeddedError, EmbeddedPair
 from acuse.errors import ConfigurationError
-from acuse.ledger import OperationRecord
 from acuse.store.engine import sync_engine
-from acuse_adapters.demo.judge import Told, judge
-from acuse_adapters.demo.play import Play, Scene, say
+from acuse_adapters.demo.cast import Scene, say
+from acuse_adapters.demo.ending import ended_by_signals
+from acuse_adapters.demo.judge import judge
+from acuse_adapters.demo.onboarding import tenants
+from acuse_adapters.demo.play import Play
 from acuse_adapters.demo.report import as_json, show
+from acuse_adapters.demo.told import told_by
 from acuse_adapters.demo.truth import effects
 
 __all__ = ["DemoCommand", "demo"]
@@ -54,7 +54,7 @@ class DemoCommand:
         seed = random.randrange(1_000_000) if arguments.seed is None else arguments.seed  # noqa: S311  # dice, not a secret
         started = time.monotonic()
         with (
-            _ended_by_signals(),
+            ended_by_signals(),
             tempfile.TemporaryDirectory(prefix="acuse-demo-") as folder,
             _servers() as (database_url, redis_url),
         ):
@@ -71,7 +71,7 @@ class DemoCommand:
 
 
 def _report(play: Play, engine: Engine, seconds: float, arguments: argparse.Namespace) -> int:
-    told = _told(engine)
+    told = told_by(engine, tenants(play.scene.tenants))
     judgement = judge(play.closed_cases(engine), effects(play.simulators), told)
     show(judgement, told, seconds, Console())
     if arguments.json is not None:
@@ -89,51 +89,6 @@ def _report(play: Play, engine: Engine, seconds: float, arguments: argparse.Name
             while not stop.wait(0.5):
                 play.watch()
     return 0 if judgement.good else 1
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block in order: from the first signal on, no other interrupts the tidying up."""
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def signalled(number: int, _frame: FrameType | None) -> None:
-        for each in former:
-            signal.signal(each, signal.SIG_IGN)
-        say("stopping …")
-        raise SystemExit(128 + number)
-
-    for number in former:
-        signal.signal(number, signalled)
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
-def _told(engine: Engine) -> list[Told]:
-    return [
-        Told(
-            operation=one.operation_id,
-            action=one.action,
-            target=one.target,
-            provider=one.provider,
-            state=one.state.value,
-            attempts=one.attempts,
-            waiting=one.waiting is not None or one.held is not None,
-            why="" if one.state.final else one.why,
-            next="" if one.state.final else one.what_next,
-        )
-        for one in _every(Ledger(engine, tenant="onboarding"))
-    ]
-
-
-def _every(ledger: Ledger) -> Iterator[OperationRecord]:
-    page = ledger.find(limit=500)
-    yield from page.operations
-    while page.before is not None:
-        page = ledger.find(limit=500, before=page.before)
-        yield from page.operations
 
 
 @contextmanager

@@ -83,8 +83,8 @@ def _contradictions(one: Told, count: int, result: Judgement) -> None:
         result.broken.append(f"{one.operation} is rejected, but its effect is at the provider")
     if one.state in {"unknown", "prepared"}:
         result.held.append(one)
-        if not one.why:
-            result.broken.append(f"{one.operation} is {one.state} and nothing says why")
+        if not (one.why and one.next):
+            result.broken.append(f"{one.operation} is {one.state} and nothing says {'what comes next' if one.why else 'why'}")
     if one.state == "dispatching" or (one.state == "prepared" and not one.waiting):
         result.broken.append(f"{one.operation} ({one.action} of {one.target}) was left {one.state}: {one.next}")
 

@@ -10,7 +10,7 @@ from acuse_adapters.crm.action import CloseCase
 from acuse_adapters.email.action import SendEmail
 from acuse_adapters.ticketing.action import CreateTicket
 
-__all__ = ["STUBBORN", "CaseClosed", "close_case", "create_tables", "owner_address", "subject"]
+__all__ = ["STUBBORN", "CaseClosed", "close_case", "create_tables", "owner_address", "subject", "tenants"]
 
 STUBBORN = 2
 """The case whose ticket the helpdesk never answers: it ends as an honest unknown, whatever the seed."""
@@ -58,7 +58,7 @@ def close_and_tell(event: CaseClosed, plan: Plan) -> None:
     )
 
 
-outbox = Outbox(routes=routes, tenant="onboarding")
+outbox = Outbox(routes=routes)
 
 
 def create_tables(engine: Engine) -> None:
@@ -67,15 +67,27 @@ def create_tables(engine: Engine) -> None:
         connection.exec_driver_sql(_TABLES)
 
 
-def close_case(engine: Engine, number: int) -> None:
-    """Close one case: the business change, the event and its three operations in one local transaction."""
+def tenants(count: int) -> list[str]:
+    """Return the tenants that share the cases; case number n is that of tenant n modulo their count."""
+    return ["onboarding", *(f"onboarding-{number}" for number in range(2, count + 1))]
+
+
+def close_case(engine: Engine, number: int, tenant: str) -> None:
+    """Close one case: the business change, the event and its three operations in one local transaction.
+
+    Doing it again changes nothing, so that a host may repeat it when it has not heard of the commit.
+    """
     case = f"case-{number}"
     with engine.begin() as connection:
         connection.execute(
-            text("insert into onboarding.case_file (id, status, closed_at) values (:id, 'closed', now())"),
+            text(
+                """insert into onboarding.case_file (id, status, closed_at) values (:id, 'closed', now())
+                   on conflict (id) do nothing"""
+            ),
             {"id": case},
         )
-        outbox.publish(connection, CaseClosed(case=case, owner=f"user-{number % 17}"), workflow=f"onboarding-{number}")
+        event = CaseClosed(case=case, owner=f"user-{number % 17}")
+        outbox.publish(connection, event, workflow=f"onboarding-{number}", tenant=tenant)
 
 
 def owner_address(case: str) -> str:

@@ -64,6 +64,10 @@ class Fleet:
         child.send(signal.SIGKILL)
         child.wait(STOP_SECONDS)
 
+    def pid(self, name: str) -> int:
+        """Return the process id of a process."""
+        return self._children[name].pid
+
     def dead(self) -> list[str]:
         """Return the names of processes that have ended although nobody asked them to."""
         return [name for name, child in self._children.items() if child.exit_code is not None]
