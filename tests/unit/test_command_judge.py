@@ -23,7 +23,7 @@ def told(kind: str, state: str = "confirmed", **given: Any) -> Told:
         "attempts": 1,
         "waiting": False,
         "why": "" if state in ("confirmed", "rejected") else "it is said why",
-        "next": "",
+        "next": "" if state in ("confirmed", "rejected") else "what comes next",
     }
     return Told(**values | given)
 
@@ -73,11 +73,6 @@ def test_an_unknown_that_says_why_is_held_and_breaks_nothing_whether_it_happened
     assert result.good
 
 
-def test_an_unknown_that_says_nothing_is_broken() -> None:
-    result = judged(ticket=told("ticket", "unknown", why=""))
-    assert result.broken == ["op_ticket is unknown and nothing says why"]
-
-
 def test_rejected_but_there_is_broken() -> None:
     result = judged(ticket=told("ticket", "rejected"))
     assert result.broken == ["op_ticket is rejected, but its effect is at the provider"]
@@ -88,11 +83,17 @@ def test_rejected_and_not_there_is_an_answer() -> None:
     assert judged(happened(ticket=0), ticket=told("ticket", "rejected")).good
 
 
+@pytest.mark.parametrize(("field", "missing"), [("why", "why"), ("next", "what comes next")])
+def test_an_unknown_that_leaves_a_person_in_the_dark_is_broken(field: str, missing: str) -> None:
+    result = judged(ticket=told("ticket", "unknown", **{field: ""}))
+    assert result.broken == [f"op_ticket is unknown and nothing says {missing}"]
+
+
 def test_waiting_behind_an_unknown_is_held_and_waiting_for_nothing_is_broken() -> None:
     waits = judged(happened(email=0), email=told("email", "prepared", waiting=True))
     left = judged(happened(email=0), email=told("email", "prepared"))
     assert (waits.good, len(waits.held)) == (True, 1)
-    assert left.broken == ["op_email (email.send.v1 of case-1) was left prepared: "]
+    assert left.broken == ["op_email (email.send.v1 of case-1) was left prepared: what comes next"]
 
 
 def test_left_in_the_air_is_broken() -> None:

@@ -33,6 +33,9 @@ LONG_LIVED: Final = ("worker-1", "relay-1")
 SHORT_LIVED: Final = ("worker-2", "worker-3")
 RARELY: Final = "relay-2"
 
+_AT_WORK: Final = {"worker": "worker_started", "relay": "relay.started"}
+"""What a process says when it has begun to work."""
+
 # What will still move by itself: not what waits for a person, nor what waits behind that.
 _MOVING = text(
     """
@@ -92,8 +95,10 @@ class Endurance:
 
     def _kill(self, cast: Cast, names: list[str]) -> None:
         for name in names:
+            if not cast.fleet.has_said(name, _AT_WORK[_kind(name)]):
+                continue  # it is still starting, and holds nothing yet
             cast.fleet.kill(name)
-            self.blows[name.partition("-")[0] + "s killed"] += 1
+            self.blows[f"{_kind(name)}s killed"] += 1
             _start(cast, name)
 
     def _strike(self, what: str) -> None:
@@ -132,7 +137,11 @@ class _Watch:
 
 
 def _start(cast: Cast, name: str) -> None:
-    cast.fleet.acuse(name, name.partition("-")[0])
+    cast.fleet.acuse(name, _kind(name))
+
+
+def _kind(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def plans(seed: int) -> Plans:

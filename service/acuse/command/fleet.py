@@ -31,6 +31,7 @@ class Fleet:
         inherited.pop("ACUSE_METRICS_PORT", None)  # one port cannot serve several processes
         self.environment = {**inherited, **environment}
         self._children: dict[str, Child] = {}
+        self._log_starts: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def acuse(self, name: str, *words: str, **environment: str) -> Child:
@@ -39,12 +40,14 @@ class Fleet:
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
         """Start a process; its output goes to `<folder>/<name>.log`."""
+        log = self._log(name)
+        self._log_starts[name] = log.stat().st_size if log.exists() else 0
         child = spawn(
             command,
             account=("direct", os.geteuid(), os.getegid()),
             death_signal=signal.SIGTERM,
             folder=self.folder,
-            log=self.folder / f"{name}.log",
+            log=log,
             environment={**self.environment, **(environment or {})},
         )
         self._children[name] = child
@@ -72,10 +75,19 @@ class Fleet:
         """Return the names of processes that have ended although nobody asked them to."""
         return [name for name, child in self._children.items() if child.exit_code is not None]
 
+    def has_said(self, name: str, words: str) -> bool:
+        """Say whether a process has written these words to its log since it was last started."""
+        with self._log(name).open("rb") as log:
+            log.seek(self._log_starts[name])
+            return words.encode() in log.read()
+
     def tail(self, name: str) -> str:
         """Return the end of a process's log."""
-        file = self.folder / f"{name}.log"
+        file = self._log(name)
         return file.read_text(encoding="utf-8", errors="replace")[-TAIL_CHARACTERS:] if file.exists() else "(no log)"
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
 
     def stop(self) -> None:
         """End all by SIGTERM, newest first; by SIGKILL what does not listen."""
