@@ -12,7 +12,7 @@ from acuse.command import main as command_line
 from acuse.command.main import ENTRY_POINTS, main
 from acuse.errors import ConfigurationError
 
-OURS = {"accounts", "demo", "dev", "doctor", "incidents", "migrate", "operations", "relay", "run", "worker"}
+OURS = {"accounts", "approvals", "demo", "dev", "doctor", "incidents", "migrate", "operations", "relay", "run", "worker"}
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,9 @@ def test_wrong_settings_are_named_by_their_variables_and_never_shown(
 
 
 @pytest.mark.parametrize("url", ["mysql://user:geheim@127.0.0.1/x", "geheim"])
-@pytest.mark.parametrize("words", [("migrate",), ("operations", "list"), ("accounts", "list"), ("incidents", "list")])
+@pytest.mark.parametrize(
+    "words", [("migrate",), ("operations", "list"), ("accounts", "list"), ("approvals", "list"), ("incidents", "list")]
+)
 def test_a_url_that_is_not_postgresql_is_refused_without_being_shown(
     words: tuple[str, ...], url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +173,9 @@ def test_a_url_that_is_not_postgresql_is_refused_without_being_shown(
     assert "geheim" not in error
 
 
-@pytest.mark.parametrize("words", [("migrate",), ("operations", "list"), ("accounts", "list"), ("incidents", "list")])
+@pytest.mark.parametrize(
+    "words", [("migrate",), ("operations", "list"), ("accounts", "list"), ("approvals", "list"), ("incidents", "list")]
+)
 def test_without_a_database_it_says_which_variable_to_set(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "set ACUSE_DATABASE_URL or give --database-url" in capsys.readouterr().err

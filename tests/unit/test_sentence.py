@@ -28,6 +28,7 @@ UNKNOWN = {"state": State.UNKNOWN, "reason": "the connection closed.", **SENT}
         ({}, "Nothing was sent yet."),
         ({"reason": "the account is paused"}, "Nothing was sent yet: the account is paused."),
         ({"waiting": "ordering"}, "Nothing was sent: it waits for others."),
+        ({"waiting": "approval"}, "Nothing was sent: it waits for its approval."),
         ({"attempts": 1, "reason": "429"}, "Sent once, and it is certain that nothing came of it: 429."),
         ({"state": State.DISPATCHING, **SENT}, "Attempt 2 was sent at 2026-11-30 10:53:00 UTC and has not come back yet."),
         (UNKNOWN, "Sent 2 times, first at 2026-11-30 10:41:00 UTC; it may or may not have happened. The connection closed."),
@@ -48,6 +49,10 @@ UNKNOWN = {"state": State.UNKNOWN, "reason": "the connection closed.", **SENT}
         (
             {"state": State.REJECTED, "outcome_code": "approval_gone", "reason": "approval_expired"},
             "Its approval was gone before it was sent: the approval had expired.",
+        ),
+        (
+            {"state": State.REJECTED, "outcome_code": "approval_gone", "reason": "approval_denied"},
+            "Its approval was gone before it was sent: the approval was denied.",
         ),
         (
             {"state": State.REJECTED, "outcome_code": "E42", "reason": "no such user"},
@@ -93,6 +98,11 @@ def test_why_it_is_where_it_is(facts: dict[str, Any], sentence: str) -> None:
         ),
         ({"waiting": "dependency", "waits_for": ("op_2", "op_3")}, "It is sent when op_2 and op_3 are confirmed."),
         ({"waiting": "dependency"}, "What it waited for is settled; it is sent shortly."),
+        ({"waiting": "approval", "approval_id": "apr_1"}, "It is sent when a person grants apr_1."),
+        (
+            {"waiting": "approval", "approval_id": "apr_1", "due_at": NOW},
+            "It is sent when a person grants apr_1, and rejected if nobody has decided by 2026-11-30 10:53:00 UTC.",
+        ),
         ({"held": "parked: handed over 20 times"}, "A person has to decide: parked: handed over 20 times."),
         (
             {"state": State.DISPATCHING, "claim_until": NOW},
