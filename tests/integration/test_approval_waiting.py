@@ -119,6 +119,32 @@ async def test_a_grant_that_comes_in_time_takes_the_word_of_the_expiry_back(benc
         host.decide(asked.approval_id, False)
 
 
+@pytest.mark.invariant(8)
+@pytest.mark.parametrize("act", ["approve", "deny", "revoke", "supersede"])
+async def test_once_the_host_was_told_of_the_expiry_it_has_expired_for_everybody(bench: Bench, host: Asking, act: str) -> None:
+    # Given a click at the very moment at which the relay takes the word of the expiry
+    asked = host.ask(lasts=HOUR, callback="host/decided")
+    bench.do("delete from acuse.outbox_message where message->>'id' = :told", told=f"{asked.approval_id}-expired")
+
+    match act:
+        case "revoke":
+            host.revoke(asked.approval_id)
+        case "supersede":
+            assert host.ask("other words").superseded is None
+        case _:
+            with pytest.raises(ApprovalError, match="it expired at"):
+                host.decide(asked.approval_id, act == "approve")
+
+    # Then nothing else is told or done, and what waits for it is rejected when its time has come
+    one = bench.stage(approval=asked.approval_id.removeprefix("apr_"), effect_key=host.get(asked.approval_id).effect_key)
+    host.time_is_up(asked.approval_id)
+    assert host.get(asked.approval_id).state is ApprovalState.EXPIRED
+    assert [message["kwargs"]["state"] for message in host.told(asked.approval_id)] == ["pending"]
+    host.recover()
+    await host.relay()
+    assert bench.row(one).reason == "approval_expired"
+
+
 async def test_an_operation_under_a_request_without_an_end_waits_for_ever_or_for_its_own_end(bench: Bench, host: Asking) -> None:
     asked = host.ask()
     one = host.staged(asked.approval_id)
@@ -174,8 +200,9 @@ async def test_a_grant_that_comes_while_a_worker_looks_wakes_the_operation_all_t
     assert (bench.state(one), bench.row(one).attempts) == (State.CONFIRMED, 1)
 
 
-async def test_a_wake_up_that_was_lost_is_found(bench: Bench, host: Asking) -> None:
-    asked = host.ask()
+@pytest.mark.parametrize("lasts", [HOUR, None], ids=["an hour", "for ever"])
+async def test_a_wake_up_that_was_lost_is_found(bench: Bench, host: Asking, lasts: timedelta | None) -> None:
+    asked = host.ask(lasts=lasts)
     one = host.staged(asked.approval_id)
     host.decide(asked.approval_id, True)
     bench.drop_messages()

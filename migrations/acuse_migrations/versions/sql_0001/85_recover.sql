@@ -36,7 +36,8 @@ begin
   with o as materialized (
     select id, provider from operation where due_at is not null and due_at <= coalesce(p_before, clock_timestamp()) and claim_until is null
      order by due_at limit p_limit for no key update skip locked),
-  u as (update operation t set due_at = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
+  u as (update operation t set due_at = null, waiting = null, handed_at = clock_timestamp(), version = t.version + 1,
+               updated_at = clock_timestamp()
           from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant)
   insert into outbox_message (queue, tenant, operation_id, available_at)
     select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u;
@@ -56,10 +57,11 @@ create function acuse.hand_over_free(p_limit int, p_older_than interval, p_after
     select o.id from page join operation o on o.id = page.id where o.waiting is not null
        and (coalesce(acuse.turn(o), 'free') in ('free', 'dependency_rejected', 'dependency_missing')
             or acuse.standing(o, clock_timestamp()) is not null)
-       -- Whoever decides wakes it, and its due_at does when nobody does.
+       -- Whoever decides wakes what waits for an approval, and its due_at does when nobody decides.
        and (o.waiting <> 'approval' or acuse.standing(o, clock_timestamp()) is distinct from 'approval_pending')
      for no key update of o skip locked),
-  u as (update operation t set waiting = null, handed_at = clock_timestamp(), version = t.version + 1, updated_at = clock_timestamp()
+  u as (update operation t set waiting = null, due_at = null, handed_at = clock_timestamp(), version = t.version + 1,
+               updated_at = clock_timestamp()
           from o where t.id = o.id returning t.id, t.provider, t.status, t.tenant),
   m as (insert into outbox_message (queue, tenant, operation_id, available_at)
         select acuse.queue_of(provider, status), tenant, id, clock_timestamp() from u returning 1)
