@@ -34,9 +34,10 @@ class AsksForApproval(Protocol):
         reason: str | None = None,
         expires_in: timedelta | None = None,
         callback: ActorLike | str | None = None,
+        anew: bool = False,
         tenant: str | None = None,
     ) -> Any:  # noqa: ANN401 - has approval_id and state
-        """Ask once for an approval of this intent; asked again it is the same one, whatever became of it."""
+        """Ask once for an approval of this intent; asked again it is the same one, unless it has ended and is asked for anew."""
         ...
 
 

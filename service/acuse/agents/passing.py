@@ -30,6 +30,7 @@ from acuse.store.storable import storable
 __all__ = ["Passing"]
 
 _LONGEST_ANSWER: Final = 4_000_000  # characters, as the journal keeps them
+_LOOK_AGAIN: Final = 1.0  # seconds; whether it is a person's by now shows in the record, for which the ledger does not wait
 _log = structlog.get_logger("acuse.agents")
 
 
@@ -58,7 +59,7 @@ class Passing:
         opened = yield from self._open(run, call, approval, distinct)
         answer = opened
         if isinstance(opened, Placed):
-            answer = yield from self._settled(opened, self._seconds(wait))
+            answer = yield from self._settled(opened, time.monotonic() + self._seconds(wait))
             if answer.outcome.final:
                 answer = yield from self._stored(run, call, answer)
         assert isinstance(answer, ToolAnswer)
@@ -76,7 +77,7 @@ class Passing:
         for one in opened:
             answer = one
             if isinstance(one, Placed):
-                answer = yield from self._settled(one, max(0.0, deadline - time.monotonic()))
+                answer = yield from self._settled(one, deadline)
             assert isinstance(answer, ToolAnswer)
             answers.append(answer)
         for at, (call, answer) in enumerate(zip(calls, answers, strict=True)):
@@ -205,11 +206,11 @@ class Passing:
         value = yield Invoke(tool.check, (call,), {})
         return None if not value else "It had been done already." if value is True else text_of(value)
 
-    def _settled(self, placed: Placed, seconds: float) -> Script[ToolAnswer]:
+    def _settled(self, placed: Placed, deadline: float) -> Script[ToolAnswer]:
         try:
             record: OperationRecord = yield Wait(placed.operation, 0)
-            if seconds > 0 and not _stands_still(record):
-                record = yield Wait(placed.operation, seconds)
+            while (left := deadline - time.monotonic()) > 0 and not _stands_still(record):
+                record = yield Wait(placed.operation, min(left, _LOOK_AGAIN))
         except Exception as error:  # noqa: BLE001 - it is staged, whatever keeps us from reading it
             _log.warning("operation_not_readable", operation_id=placed.operation, error=type(error).__name__)
             return words.unreadable(placed.call.id, placed.operation)
@@ -260,4 +261,4 @@ def _stopped(call_id: str, tool: Tool, looked: Looked) -> ToolAnswer:
 
 def _stands_still(record: OperationRecord) -> bool:
     """Whether waiting some seconds more would show nothing else: it is settled, or a person has to act."""
-    return record.state.final or record.held is not None or str(record.waiting) == "approval"
+    return record.state.final or record.held is not None or record.waiting == "approval"

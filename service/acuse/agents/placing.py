@@ -87,7 +87,8 @@ class Placing:
                 return Placed(call, there.operation_id, _why_that(there), there.same_content)
             predecessor = there.operation_id  # an intent that was asked for again, after it was told that nothing was done
         given = given_key(effect, run.workflow, stored.step, stored.position)
-        allowed = yield from self._allowed(run, stored, tool, effect, given, approval)
+        used_up = predecessor is not None and there is not None and there.outcome_code not in words.OURS
+        allowed = yield from self._allowed(run, stored, tool, effect, given, approval, used_up)
         if isinstance(allowed, ToolAnswer):
             return replace(allowed, call_id=call.id)
         staged = yield from self._stage(run, stored, effect, given, allowed, predecessor, distinct)
@@ -97,8 +98,13 @@ class Placing:
         yield from self._record(run, stored, token, key, staged.operation_id, allowed)
         return Placed(call, staged.operation_id, _IN_DOUBT if staged.in_doubt else "" if staged.created else _ASKED_BEFORE)
 
-    def ask(self, run: Run, stored: StoredCall, tool: Tool, effect: Effect, given: str | None) -> Script[tuple[str, str]]:
-        """The approval of a call and its state; asked for once, however often the call is tried."""
+    def ask(
+        self, run: Run, stored: StoredCall, tool: Tool, effect: Effect, given: str | None, *, anew: bool = False
+    ) -> Script[tuple[str, str]]:
+        """The approval of a call and its state; asked for once, however often the call is tried.
+
+        anew: the provider refused what the one before allowed, which is used up now.
+        """
         if self.approvals is None:
             raise ConfigurationError(f"tool {tool.name!a} needs an approval; give the gate approvals=Approvals(…)")
         approvals = self.approvals
@@ -113,6 +119,7 @@ class Placing:
                 reason=tool.why,
                 expires_in=tool.approval_expires_in,
                 callback=tool.callback,
+                anew=anew,
                 tenant=run.tenant,
             )
         )
@@ -131,11 +138,18 @@ class Placing:
         return (yield from step(Step(HAPPENED, values, lambda rows: happened(rows, content), raw=True)))
 
     def _allowed(
-        self, run: Run, stored: StoredCall, tool: Tool, effect: Effect, given: str | None, approval: str | None
+        self,
+        run: Run,
+        stored: StoredCall,
+        tool: Tool,
+        effect: Effect,
+        given: str | None,
+        approval: str | None,
+        used_up: bool,
     ) -> Script[str | ToolAnswer | None]:
         if approval is not None or tool.approval is Need.NOT_NEEDED:
             return approval
-        asked, state = yield from self.ask(run, stored, tool, effect, given)
+        asked, state = yield from self.ask(run, stored, tool, effect, given, anew=used_up)
         # While it is pending the operation is staged and dispatch holds it back: it goes out when a person says yes.
         return asked if state in (PENDING, GRANTED) else words.not_sent(stored.call.id, refusal(state))
 

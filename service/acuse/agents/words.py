@@ -7,6 +7,7 @@ from acuse.protocol import State
 from acuse.record import OperationRecord
 
 __all__ = [
+    "OURS",
     "cancelled",
     "held_back",
     "in_progress_here",
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 _LONGEST_REASON: Final = 500  # characters of what a tool raised
-_OURS: Final = frozenset({"approval_gone", "cancelled", "dependency_rejected", "expired"})
+OURS: Final = frozenset({"approval_gone", "cancelled", "dependency_rejected", "expired"})
 """Outcome codes of operations that were rejected by us and not by the provider: nothing was sent."""
 
 
@@ -35,14 +36,14 @@ def _of_record(record: OperationRecord) -> tuple[Outcome, str]:
         case State.CONFIRMED:
             version = f", version {record.result_version}" if record.result_version else ""
             return Outcome.CONFIRMED, f"Done: {what} is confirmed. Receipt: {record.result_id}{version}. ({record.operation_id})"
-        case State.REJECTED if record.outcome_code in _OURS:
+        case State.REJECTED if record.outcome_code in OURS:
             return Outcome.NOT_SENT, f"Not sent: {what}. {record.why} Nothing was done. ({record.operation_id})"
         case State.REJECTED:
             return Outcome.REJECTED, f"Rejected: {what}. {record.why} Nothing was done. ({record.operation_id})"
         case State.UNKNOWN:
             words = f"Outcome unknown: {what} may or may not have happened. Do not repeat it."
             return Outcome.UNKNOWN, f"{words} It is under review as {record.operation_id}."
-        case State.PREPARED if str(record.waiting) == "approval":
+        case State.PREPARED if record.waiting == "approval":
             words = f"Not sent yet: {what} waits for a person's approval. Do not call again."
             return Outcome.WAITING_FOR_APPROVAL, f"{words} It is kept as {record.operation_id}."
     words = f"In progress: {what} is on its way and not confirmed yet. Do not call again."
