@@ -68,7 +68,10 @@ def test_did_it_happen_is_asked_before_should_it_and_nobody_is_asked_twice() -> 
     lines = said("two_gates")
     patterns = [
         "start 1: did it happen\\? no\\. should it\\? somebody has to say",
-        f"waiting_for_approval: Not sent yet: email\\.send\\.v1 for mail-9 waits for a person's approval\\. Do not call again\\. It is kept as {OP}\\.",
+        (
+            "waiting_for_approval: Not sent yet: email\\.send\\.v1 for mail-9 waits for a person's approval\\. "
+            f"Do not call again\\. It is kept as {OP}\\."
+        ),
         "killed \\(SIGKILL\\) while nobody had decided",
         "ann says yes to email\\.send\\.v1 for mail-9: granted",
         "start 2: it was asked for already, and approved",
