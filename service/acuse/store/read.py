@@ -20,8 +20,12 @@ _COLUMNS: Final = """
     o.id, o.tenant, o.status, o.version, clock_timestamp() as read_at, o.event_id, o.workflow_id, o.flow_version, o.call_id,
     o.effect_key, o.generation, o.succeeds, o.compensates, o.action, o.provider, o.account, o.target, o.digest, o.approval_id,
     o.ordering_key, o.not_after, o.deliberate, o.value, o.on_settled, o.trace_context, o.outcome_code, o.reason, o.doubts,
-    o.attempts, o.fence, o.first_sent_at, o.retry_until, o.handed_at, o.claim_until, o.due_at, o.waiting, o.held, o.put_off,
-    o.handovers, o.provider_request_id, o.result_id, o.result_version, o.evidence_at, o.delivery_status, o.created_at,
+    o.attempts, o.fence, o.first_sent_at, o.retry_until, o.handed_at, o.claim_until, o.due_at, o.held, o.put_off, o.handovers,
+    case when o.waiting = 'approval' then (  -- once it is decided nobody is waited for, though the worker is yet to come
+      select o.waiting from acuse.approval a
+       where a.id = o.approval_id and acuse.approval_state(a, clock_timestamp()) = 'pending')
+      else o.waiting end as waiting,
+    o.provider_request_id, o.result_id, o.result_version, o.evidence_at, o.delivery_status, o.created_at,
     o.updated_at, o.settled_at,
     case when o.status = 'prepared' then array(
       select d.needs from acuse.dependency d left join acuse.operation n on n.id = d.needs and n.tenant = o.tenant
