@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from acuse.identifier import operation_id
+from acuse.intent.actor import OPERATION_QUEUES
 from acuse.store.relay import OutboxRow
 from acuse_relay.queue.port import PERFORM, Message
 
-__all__ = ["OPERATION_QUEUES", "messages_of", "row_limit", "split_evenly"]
+__all__ = ["messages_of", "row_limit", "split_evenly"]
 
 T = TypeVar("T")
-
-OPERATION_QUEUES: Final = "acuse."
-"""Queues of this prefix carry operations, several to a message; any other carries messages of the host, one a row."""
 
 
 def row_limit(queue: str, room: int, batch_size: int, most: int) -> int:

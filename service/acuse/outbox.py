@@ -132,12 +132,15 @@ class Outbox(_Intake):
         request = self._staging(wishes, workflow, flow_version, tenant, trace)
         return staged_of(request, run(session, STAGE, {"request": request.text})) if wishes else ()
 
-    def send(self, session: Caller, message: MessageLike, *, delay: timedelta | int | None = None) -> None:
+    def send(
+        self, session: Caller, message: MessageLike, *, delay: timedelta | int | None = None, tenant: str | None = None
+    ) -> None:
         """Send a Dramatiq message of yours once the transaction is committed. delay: a timedelta, or milliseconds.
 
-        The message must be JSON: raises `InvalidField`. It may be delivered twice, as any message.
+        The message must be JSON, its queue none of ours (`acuse.…`): raises `InvalidField`. It may be delivered twice, as any
+        message. tenant: whose share of the queue it uses while more waits there than the broker takes.
         """
-        run(session, SEND, message_values(message, delay))
+        run(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
 
 
 class AsyncOutbox(_Intake):
@@ -216,9 +219,11 @@ class AsyncOutbox(_Intake):
         request = self._staging(wishes, workflow, flow_version, tenant, trace)
         return staged_of(request, await run_async(session, STAGE, {"request": request.text})) if wishes else ()
 
-    async def send(self, session: AsyncCaller, message: MessageLike, *, delay: timedelta | int | None = None) -> None:
+    async def send(
+        self, session: AsyncCaller, message: MessageLike, *, delay: timedelta | int | None = None, tenant: str | None = None
+    ) -> None:
         """See `Outbox.send`."""
-        await run_async(session, SEND, message_values(message, delay))
+        await run_async(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
 
 
 def _only(staged: tuple[Staged, ...], raise_in_doubt: bool) -> Staged:

@@ -1,6 +1,7 @@
 """The breaker of an account: a provider that is away leaves a handful of operations in doubt, and loses none."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from scripted_provider import (
     hang_up,
     lock_out,
     lose_reply,
+    no_step,
     refuse,
     vanish,
 )
@@ -27,7 +29,7 @@ from sqlalchemy import text
 from acuse.protocol import Ambiguous, Concerns, NotSent, Outcome, State, Unavailable
 from acuse.store.read import get
 from acuse_adapters.engine import Moment
-from acuse_adapters.port import Operation
+from acuse_adapters.port import Ended, Operation
 
 FAILURES = 5
 """What acuse.breaker_failures() says; a test compares them."""
@@ -300,6 +302,111 @@ async def test_a_person_reads_what_it_waits_for(bench: Bench) -> None:
     assert record.put_off == "breaker_open"
     assert "does not answer" in record.what_next
     assert record.why == "Nothing was sent yet."
+
+
+# --- prepare calls the provider too
+
+
+async def away(_operation: Operation[Any]) -> None:
+    raise Ended(NotSent("connection refused"))
+
+
+async def throttled(_operation: Operation[Any]) -> None:
+    raise Ended(NotSent("429: slow down", concerns=Concerns.ACCOUNT))
+
+
+async def broken(_operation: Operation[Any]) -> None:
+    raise RuntimeError("a bug in prepare")
+
+
+async def test_nothing_is_prepared_while_it_is_open_or_the_account_is_paused(bench: Bench, account: Account) -> None:
+    await open_breaker(bench)
+    prepared = list(bench.provider.prepared)
+    one = bench.stage(target="case-1")
+    for _ in range(25):
+        await bench.again(one, engine=bench.another())
+
+    row = bench.row(one)
+    assert bench.provider.prepared == prepared
+    assert (row.status, row.put_off, row.handovers, row.held) == ("prepared", "breaker_open", 0, None)
+    assert row.due_at >= account.open_until
+
+    bench.do("select acuse.resume_account('scripted', :a)", a=bench.tenant)
+    bench.do("select acuse.pause_account('scripted', :a, null, 'eve', 'their wish')", a=bench.tenant)
+    await bench.again(one)
+    assert (bench.provider.prepared, bench.row(one).put_off) == (prepared, "account_paused")
+
+
+async def test_one_that_waited_for_room_since_it_was_claimed_asks_once_more(
+    bench: Bench, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acuse_adapters.engine.carrier.LOOK_AGAIN_SECONDS", 0.0)
+    stop, one = Stop(Moment.CLAIMED), bench.stage(target="case-1")
+    carrying = asyncio.create_task(bench.carry(one, engine=bench.another(moments=stop)))
+    await stop.arrived.wait()
+    await open_breaker(bench)
+    stop.released.set()
+    await carrying
+
+    assert f"op_{one.hex}" not in bench.provider.prepared
+    assert (bench.row(one).put_off, bench.row(one).attempts) == ("breaker_open", 0)
+
+
+async def test_prepares_that_find_the_provider_away_open_it(bench: Bench, account: Account) -> None:
+    bench.provider.on_prepare = away
+    for number in range(FAILURES):
+        assert account.opened_at is None
+        await bench.carry(bench.stage(target=f"case-{number}"))
+    assert account.opened_at is not None
+
+    # And while it is open they fail as probes: the next rest is longer, and no other comes to prepare
+    rest = account.ahead("open_until")
+    account.pass_time(60)
+    one, two = bench.stage(target="case-8"), bench.stage(target="case-9")
+    await bench.carry(one)
+    assert (account.openings, account.probe_fence) == (2, None)
+    assert account.ahead("open_until") > rest
+    await bench.carry(two)
+    assert bench.provider.prepared[-1] == f"op_{one.hex}"
+
+    # Until one succeeds
+    account.pass_time(60)
+    bench.provider.on_prepare = no_step
+    await bench.again(two)
+    assert (bench.state(two), account.opened_at) == (State.CONFIRMED, None)
+
+
+@pytest.mark.parametrize("trouble", [throttled, broken])
+async def test_a_prepare_that_says_nothing_of_the_provider_is_not_counted(
+    bench: Bench, account: Account, trouble: Callable[[Operation[Any]], Awaitable[None]]
+) -> None:
+    bench.provider.on_prepare = trouble
+    for number in range(2 * FAILURES):
+        await bench.carry(bench.stage(target=f"case-{number}"))
+    assert (account.failures or 0, account.opened_at) == (0, None)
+
+
+async def test_a_prepare_that_began_before_it_closed_opens_nothing(bench: Bench, account: Account) -> None:
+    # Given prepares that hang since before the breaker closed, and fail after
+    arrived, released = asyncio.Event(), asyncio.Event()
+
+    async def hang(operation: Operation[Any]) -> None:
+        arrived.set()
+        await released.wait()
+        await away(operation)
+
+    bench.provider.on_prepare = hang
+    engine = bench.another()
+    hanging = asyncio.create_task(bench.carry(*(bench.stage(target=f"slow-{n}") for n in range(FAILURES)), engine=engine))
+    await arrived.wait()
+    bench.provider.on_prepare = no_step
+    await open_breaker(bench)
+    account.pass_time(60)
+    await bench.carry(bench.stage(target="case-1"))
+    assert account.opened_at is None
+    released.set()
+    await hanging
+    assert (account.failures, account.opened_at) == (0, None)
 
 
 async def test_an_hour_s_outage_leaves_a_handful_in_doubt_and_loses_nothing(bench: Bench, account: Account) -> None:

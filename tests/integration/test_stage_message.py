@@ -7,8 +7,11 @@ from typing import Any
 import dramatiq
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+from stage_factory import stage
 
 from acuse import InvalidField, Outbox
+from acuse_adapters.crm.action import CloseCase
 
 
 @pytest.fixture
@@ -68,3 +71,33 @@ def test_a_delay_has_bounds(outbox: Outbox, delay: int | timedelta) -> None:
 def test_what_is_no_message_is_refused(outbox: Outbox) -> None:
     with pytest.raises(InvalidField, match=r"must be a Dramatiq message, actor.message\(…\), not dict"):
         outbox.send(None, {"actor": "x"})  # type: ignore[arg-type]
+
+
+def test_a_queue_of_ours_takes_no_message_of_a_host(engine: Engine, outbox: Outbox, tenant: str) -> None:
+    message: Any = dramatiq.Message(queue_name="acuse.crm", actor_name="a", args=(), kwargs={}, options={})
+    with pytest.raises(InvalidField, match=r"queue_name: begins with 'acuse\.'") as refused:
+        outbox.send(None, message)  # type: ignore[arg-type]
+    assert refused.value.field == "queue_name"
+    with pytest.raises(InvalidField) as refused:
+        outbox.stage(None, CloseCase(case="1", resolution="done"), call="c", on_settled="acuse.crm/told")  # type: ignore[arg-type]
+    assert refused.value.field == "on_settled"
+    # And so says the database, to whoever asks it directly
+    body = '{"id": "1", "actor": "a", "args": [], "kwargs": {}, "options": {}}'
+    with engine.connect() as connection, pytest.raises(DBAPIError, match="send: queue begins with"):
+        connection.execute(text("select acuse.send('acuse.crm', cast(:body as jsonb))"), {"body": body})
+    with engine.connect() as connection, pytest.raises(DBAPIError, match="on_settled names a queue"):
+        stage(connection, tenant, on_settled="acuse.crm/told")
+    row = text(
+        """insert into acuse.outbox_message (queue, message, available_at)
+           values ('acuse.crm', cast(:body as jsonb), now())"""
+    )
+    with engine.connect() as connection, pytest.raises(DBAPIError, match="hosts_have_queues_of_their_own"):
+        connection.execute(row, {"body": body})
+
+
+def test_a_message_uses_the_share_of_its_tenant(engine: Engine, outbox: Outbox, tenant: str) -> None:
+    with engine.connect() as connection:
+        outbox.send(connection, Message())
+        outbox.send(connection, Message(), tenant=f"{tenant}-other")
+        shares = connection.execute(text("select tenant from acuse.outbox_message where message->>'id' = 'm-1' order by id"))
+        assert list(shares.scalars()) == [tenant, f"{tenant}-other"]

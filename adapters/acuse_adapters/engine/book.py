@@ -83,6 +83,14 @@ class Book:
         """Let the operation's account rest."""
         await self._until_done("pause", lambda c: claims.pause(c, claimed, rest, reason))
 
+    async def rest_with_account(self, claimed: Claimed) -> str | None:
+        """Put an operation off whose account rests. Returns why, or None. Repeated: it changes nothing the second time."""
+        return await self._until_done("rest", lambda c: claims.rest_with_account(c, claimed))
+
+    async def prepare_found_down(self, claimed: Claimed, took: timedelta) -> None:
+        """Tell the account's breaker of a prepare that found the provider away. Not repeated: others will follow."""
+        await self._once(lambda c: claims.prepare_found_down(c, claimed, took))
+
     async def dispatch(
         self,
         claimed: Claimed,

@@ -9,7 +9,7 @@ import structlog
 
 from acuse.protocol import Ambiguous, Concerns, Finding, NotSent, Outcome, Unavailable
 from acuse.protocol.finding import Absent, Found, RefusedBefore, TargetState
-from acuse.protocol.outcome import Accepted, Refused
+from acuse.protocol.outcome import Accepted, Health, Refused, health
 from acuse_adapters.port import Adapter, AdapterAction, Ended, Operation, Phase, Pin
 
 __all__ = ["Broken", "look_up", "prepare", "send", "take_cancellation"]
@@ -35,17 +35,19 @@ async def prepare(
     except Ended as ended:
         if isinstance(ended.outcome, NotSent):
             return ended.outcome
-        return NotSent(f"prepare ended with {type(ended.outcome).__name__.lower()}")
+        # Whatever it was, nothing was sent; it says of the provider what it says.
+        concerns = Concerns.PROVIDER if health(ended.outcome) is Health.DOWN else Concerns.OPERATION
+        return NotSent(f"prepare ended with {type(ended.outcome).__name__.lower()}", concerns=concerns)
     except TimeoutError:
         return NotSent(f"prepare took longer than {limit:.1f} s")
     except asyncio.CancelledError:
         take_cancellation()
-        return NotSent("shut down before anything was sent")
+        return NotSent("shut down before anything was sent", concerns=Concerns.OPERATION)
     except GeneratorExit:
         raise
     except BaseException as error:  # noqa: BLE001  # the edge to code that is not ours, sys.exit() included: one meaning for all
         _log.error("prepare_failed", operation=operation.id, provider=adapter.provider, **_trace(error))
-        return Broken(f"prepare failed: {type(error).__name__}")
+        return Broken(f"prepare failed: {type(error).__name__}", concerns=Concerns.OPERATION)
 
 
 async def send(adapter: Adapter, declared: AdapterAction[Any], operation: Operation[Any], seconds: float) -> Outcome:

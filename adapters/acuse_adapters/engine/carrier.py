@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from acuse.protocol import Accepted, Basis, Concerns, Confirm, NotSent, Outcome, Reject, Requeue, Retry, State, decide, settlement
+from acuse.protocol.outcome import Health, health
 from acuse.store.claim import Claimed
 from acuse.store.dispatch import Dispatched, chain_taken
 from acuse.store.evidence import View
@@ -20,6 +21,9 @@ from acuse_adapters.engine.opening import Unreadable, open_intent
 from acuse_adapters.port import Adapter, AdapterAction, Operation, Registry
 
 __all__ = ["Carrier"]
+
+LOOK_AGAIN_SECONDS = 1.0
+"""An operation that waited for room for longer since its claim asks once more whether its account rests."""
 
 _log = structlog.get_logger(__name__)
 
@@ -80,15 +84,37 @@ class Carrier:
         version: int | None,
     ) -> None:
         """Prepare, then attempt. A repeat comes here too when no attempt is on record whose pin it could send again."""
+        if declared.prepare_step is not None and await self._rests(claimed):
+            return
         deadline = declared.contract.deadline.total_seconds()
         # Its claim must outlast the deadline once more after this.
         seconds = min(deadline, max(self._book.lease.total_seconds() - deadline - 1, 1))
+        began = time.monotonic()
         prepared = await call.prepare(adapter, declared, operation, seconds)
         if isinstance(prepared, NotSent):
+            if health(prepared) is Health.DOWN:
+                await self._found_down(claimed, timedelta(seconds=time.monotonic() - began))
             await self._put_off(claimed, prepared)
         else:
             await self._moments(Moment.PREPARED, claimed)
             await self._attempt(claimed, adapter, declared, replace(operation, pin=prepared), basis, version)
+
+    async def _rests(self, claimed: Claimed) -> bool:
+        """Whether the account takes nothing now: a prepare calls its provider too. The claim has looked; later we look again."""
+        if not claimed.account_rests and time.monotonic() - claimed.taken_at < LOOK_AGAIN_SECONDS:
+            return False
+        gate, _ = await firmly(self._book.rest_with_account(claimed))
+        if gate is None:
+            return False
+        self._counters.gated.labels(gate=gate).inc()
+        _log.info("not_prepared", gate=gate)
+        return True
+
+    async def _found_down(self, claimed: Claimed, took: timedelta) -> None:
+        try:
+            await firmly(self._book.prepare_found_down(claimed, took))
+        except Exception:  # noqa: BLE001  # the breaker opens by the next ones; this operation is put off all the same
+            _log.warning("breaker_not_told", exc_info=True)
 
     async def _put_off(self, claimed: Claimed, why: NotSent) -> None:
         self._counters.deferred.labels(why="prepare").inc()

@@ -5,7 +5,10 @@ from typing import Final, Protocol
 
 from acuse.errors import InvalidField
 
-__all__ = ["ActorLike", "actor_address"]
+__all__ = ["OPERATION_QUEUES", "ActorLike", "actor_address", "check_own_queue"]
+
+OPERATION_QUEUES: Final = "acuse."
+"""Queues of this prefix carry operations, several to a message; any other carries messages of the host, one a row."""
 
 _ADDRESS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*/[A-Za-z_][A-Za-z0-9._:-]*")
 _MAX_ADDRESS: Final = 200
@@ -19,6 +22,14 @@ class ActorLike(Protocol):
 
     @property
     def actor_name(self) -> str: ...
+
+
+def check_own_queue(field: str, queue: str) -> str:
+    """Return the name of a queue of the host's own. Raises `InvalidField` for one that carries operations."""
+    if queue.startswith(OPERATION_QUEUES):
+        reason = f"begins with {OPERATION_QUEUES!r}, and such a queue carries operations; give a queue of your own"
+        raise InvalidField(field=field, reason=reason)
+    return queue
 
 
 def actor_address(on_settled: ActorLike | str, field: str = "on_settled") -> str:
@@ -35,4 +46,5 @@ def actor_address(on_settled: ActorLike | str, field: str = "on_settled") -> str
             field=field,
             reason=f"must be 'queue/actor' in letters, digits and ._- with at most {_MAX_ADDRESS} characters",
         )
+    check_own_queue(field, address)
     return address

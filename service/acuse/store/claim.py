@@ -1,8 +1,9 @@
 """Claiming: the right to work on operations for a while, and giving it back before anything left."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,18 @@ from sqlalchemy import Connection, text
 from acuse.protocol import State
 from acuse.store.storable import storable
 
-__all__ = ["MOST_HANDOVERS", "Claimed", "claim", "defer", "finished_of", "hand_back", "pause", "wake_next"]
+__all__ = [
+    "MOST_HANDOVERS",
+    "Claimed",
+    "claim",
+    "defer",
+    "finished_of",
+    "hand_back",
+    "pause",
+    "prepare_found_down",
+    "rest_with_account",
+    "wake_next",
+]
 
 MOST_HANDOVERS = 20
 """Claims without any progress after which an operation is parked: it may be what kills the workers."""
@@ -21,11 +33,13 @@ LONGEST_HELD = 2000
 _CLAIM = text(
     """
     select id, fence, version, status, tenant, action, provider, account, target, digest, body, trace_context,
-           attempts, pin, doubts, handovers
+           attempts, pin, doubts, handovers, account_rests
       from acuse.claim(cast(:ids as uuid[]), :lease, :most, cast(:token as uuid))
     """
 )
 _DEFER = text("select acuse.defer(:id, :fence, cast(:due as interval), :waiting, :held, :progress)")
+_REST_WITH_ACCOUNT = text("select acuse.rest_with_account(:id, :fence)")
+_PREPARE_FOUND_DOWN = text("select acuse.prepare_found_down(:id, :fence, cast(:took as interval))")
 _PAUSE = text("select acuse.pause_account(:provider, :account, clock_timestamp() + :rest, 'acuse', :reason)")
 _FINISHED = text("select id from acuse.operation where id = any(cast(:ids as uuid[])) and status in ('confirmed', 'rejected')")
 _HAND_BACK = text(
@@ -44,6 +58,7 @@ class Claimed:
 
     `body` is the stored canonical text whose SHA-256 must be `digest`; None once retention has dropped it. `pin` is what the
     first attempt pinned, None before it. `handovers` counts the claims since the last progress, this one included.
+    `account_rests`: nothing was sent to its account at that moment, which was `taken_at`, a monotonic time of this process.
     """
 
     id: UUID
@@ -62,6 +77,8 @@ class Claimed:
     pin: dict[str, Any] | None
     doubts: int
     handovers: int
+    account_rests: bool = False
+    taken_at: float = field(default_factory=monotonic, compare=False)
 
 
 def claim(
@@ -95,6 +112,7 @@ def claim(
             pin=row.pin,
             doubts=row.doubts,
             handovers=row.handovers,
+            account_rests=row.account_rests,
         )
         for row in rows
     ]
@@ -113,6 +131,18 @@ def defer(
     why = storable(held, LONGEST_HELD)
     values = {"id": claimed.id, "fence": claimed.fence, "due": due, "waiting": waiting, "held": why, "progress": progress}
     return bool(connection.execute(_DEFER, values).scalar_one())
+
+
+def rest_with_account(connection: Connection, claimed: Claimed) -> str | None:
+    """Put an operation off if its account is paused or its breaker open. Returns the gate; None: it may be prepared."""
+    values = {"id": claimed.id, "fence": claimed.fence}
+    gate: str | None = connection.execute(_REST_WITH_ACCOUNT, values).scalar_one()
+    return gate
+
+
+def prepare_found_down(connection: Connection, claimed: Claimed, took: timedelta) -> None:
+    """Tell the account's breaker of a prepare, begun so long ago, that found the provider away."""
+    connection.execute(_PREPARE_FOUND_DOWN, {"id": claimed.id, "fence": claimed.fence, "took": took})
 
 
 def pause(connection: Connection, claimed: Claimed, rest: timedelta, reason: str) -> None:

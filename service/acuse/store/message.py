@@ -8,13 +8,14 @@ from typing import Any, Final, Protocol
 
 from acuse.errors import InvalidField
 from acuse.intent import check_text
+from acuse.intent.actor import check_own_queue
 from acuse.store.statement import Statement
 
 __all__ = ["SEND", "MessageLike", "message_values"]
 
 SEND: Final = Statement(
     "select acuse.send(:queue, cast(cast(:message as text) as jsonb), "
-    "clock_timestamp() + make_interval(secs => cast(:delay as double precision)))"
+    "clock_timestamp() + make_interval(secs => cast(:delay as double precision)), :tenant)"
 )
 
 _MAX_NAME: Final = 100  # of a queue, an actor or a message id
@@ -44,7 +45,7 @@ class MessageLike(Protocol):
     def message_id(self) -> str: ...
 
 
-def message_values(message: MessageLike, delay: timedelta | int | None) -> dict[str, Any]:
+def message_values(message: MessageLike, delay: timedelta | int | None, tenant: str) -> dict[str, Any]:
     """The values for `SEND`. delay: a timedelta, or milliseconds as in Dramatiq. Raises `InvalidField`."""
     try:
         parts = {"args": list(message.args), "kwargs": message.kwargs, "options": message.options}
@@ -56,9 +57,10 @@ def message_values(message: MessageLike, delay: timedelta | int | None) -> dict[
     for name, part in parts.items():
         _check_json(f"message.{name}", part)
     return {
-        "queue": check_text("queue_name", queue, _MAX_NAME),
+        "queue": check_own_queue("queue_name", check_text("queue_name", queue, _MAX_NAME)),
         "message": json.dumps(whole | parts),
         "delay": _seconds(delay),
+        "tenant": tenant,
     }
 
 

@@ -141,6 +141,8 @@ create table acuse.outbox_message (
   available_at timestamptz not null,
   check (num_nonnulls(operation_id, message) = 1),
   constraint work_is_of_a_tenant check (operation_id is null or tenant <> ''),
+  -- Of a queue of operations several rows go into one message: messages of hosts among them would pass its bound.
+  constraint hosts_have_queues_of_their_own check (message is null or queue not like 'acuse.%'),
   -- Refused here, in the host's own transaction: a row that no relay can move would stand at the front of its queue for ever.
   constraint message_can_be_relayed check (message is null or (
     jsonb_typeof(message->'id') = 'string' and jsonb_typeof(message->'actor') = 'string' and jsonb_typeof(message->'args') = 'array'

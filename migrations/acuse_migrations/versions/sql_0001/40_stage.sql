@@ -43,6 +43,10 @@ begin
     raise exception 'stage: item % body must be the canonical JSON of {action, payload, target} of the same item', p_ref
       using errcode = 'invalid_parameter_value';
   end if;
+  if p_item->>'on_settled' like 'acuse.%' then
+    raise exception 'stage: item % on_settled names a queue that begins with "acuse.", which carries operations: give a queue of your own',
+      p_ref using errcode = 'invalid_parameter_value';
+  end if;
   if v_succeeds is not null then
     select * into v_old from operation where id = v_succeeds and tenant = v_tenant for no key update;
     if not found or v_old.status <> 'rejected' then
@@ -201,9 +205,17 @@ end $$;
 comment on function acuse.stage(jsonb) is
   'Writes operations, their first ledger entries and outbox messages in the caller''s transaction. The host''s role needs EXECUTE only.';
 
-create function acuse.send(p_queue text, p_message jsonb, p_available_at timestamptz default null) returns bigint
-  language sql volatile security definer set search_path = acuse, pg_catalog, pg_temp as $$
-  insert into outbox_message (queue, message, available_at)
-    values (p_queue, p_message, coalesce(p_available_at, clock_timestamp())) returning id;
-$$;
-comment on function acuse.send(text, jsonb, timestamptz) is 'Puts any message of the host through the same outbox.';
+-- p_tenant: whose share of the queue it uses; '' is one share for all messages that name nobody.
+create function acuse.send(p_queue text, p_message jsonb, p_available_at timestamptz default null, p_tenant text default '') returns bigint
+  language plpgsql volatile security definer set search_path = acuse, pg_catalog, pg_temp as $$
+declare v_id bigint;
+begin
+  if p_queue like 'acuse.%' then
+    raise exception 'send: queue begins with "acuse.", which carries operations: give a queue of your own'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into outbox_message (queue, tenant, message, available_at)
+    values (p_queue, p_tenant, p_message, coalesce(p_available_at, clock_timestamp())) returning id into v_id;
+  return v_id;
+end $$;
+comment on function acuse.send(text, jsonb, timestamptz, text) is 'Puts any message of the host through the same outbox.';

@@ -3,7 +3,7 @@
 create function acuse.claim(p_ids uuid[], p_lease interval, p_most_handovers int default 20, p_token uuid default null)
   returns table (id uuid, fence bigint, version bigint, status text, tenant text, workflow_id text, call_id text, action text, provider text,
                  account text, target text, digest bytea, body bytea, trace_context text, attempts int, pin jsonb, doubts int,
-                 handovers int)
+                 handovers int, account_rests boolean)
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -32,7 +32,9 @@ begin
     returning t.*)
   select c.id, c.fence, c.version, c.status, c.tenant, c.workflow_id, c.call_id, c.action, c.provider, c.account, c.target, c.digest,
          p.body, c.trace_context, c.attempts,
-         (select a.pin from attempt a where a.operation_id = c.id order by a.number desc limit 1), c.doubts, c.handovers
+         (select a.pin from attempt a where a.operation_id = c.id order by a.number desc limit 1), c.doubts, c.handovers,
+         exists (select 1 from account a where (a.provider, a.account) = (c.provider, c.account)
+                    and (acuse.account_rest(a, clock_timestamp())).gate is not null)
     from c left join payload p on p.id = c.id where c.held is null;
 end $$;
 

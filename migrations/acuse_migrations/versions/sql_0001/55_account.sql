@@ -51,6 +51,54 @@ end $$;
 
 create type acuse.gated as (gate text, due_at timestamptz);
 
+-- Why nothing is sent to an account now, whoever asks, and when to come again; null if something may be. Times are spread, so
+-- that what waits does not come at once. Only read: dispatch judges it under lock, and it is asked before anything is prepared.
+create function acuse.account_rest(a acuse.account, p_now timestamptz) returns acuse.gated language sql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+  select case
+    when a.paused_at is not null and a.paused_until is null then row('account_paused', null)::gated
+    when a.paused_until > p_now then
+      row('account_paused', a.paused_until + least((a.paused_until - p_now) * 0.1, interval '30 s') * random())::gated
+    when a.open_until > p_now then
+      row('breaker_open', a.open_until + greatest(acuse.breaker_rest(a.openings) * 0.25, interval '2 s') * random())::gated
+    when a.probe_until > p_now then
+      row('breaker_open', least(a.probe_until, p_now + interval '2 s') + interval '5 s' * random())::gated
+    else row(null, null)::gated end;
+$$;
+
+-- Asked before a prepare: put an operation off whose account rests. Null if it may be prepared; dispatch judges again.
+create function acuse.rest_with_account(p_id uuid, p_fence bigint) returns text language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+declare o operation%rowtype; v_rest acuse.gated; v_gate text;
+begin
+  select (acuse.account_rest(a, clock_timestamp())).* into v_rest from operation t
+    join account a on (a.provider, a.account) = (t.provider, t.account) where t.id = p_id;
+  if v_rest.gate is null then return null; end if;
+  set local synchronous_commit = on;
+  select * into o from operation where id = p_id for no key update;
+  if o.fence is distinct from p_fence then return 'fenced'; end if;
+  if o.status not in ('prepared', 'unknown') or o.claim_until is null then return 'moved'; end if;
+  select gate into v_gate from acuse.not_dispatched(o, v_rest.gate, v_rest.due_at);
+  return v_gate;
+end $$;
+
+-- A prepare that found the provider away counts as an attempt does that did, and it fails as a probe where one was due:
+-- otherwise every operation would prepare at a provider that is away, and none would come to be the probe.
+create function acuse.prepare_found_down(p_id uuid, p_fence bigint, p_took interval) returns void language plpgsql volatile
+  set search_path = acuse, pg_catalog, pg_temp as $$
+declare o operation%rowtype; v_now timestamptz;
+begin
+  select * into o from operation where id = p_id for no key update;
+  if o.fence is distinct from p_fence or o.status not in ('prepared', 'unknown') or o.claim_until is null then return; end if;
+  perform 1 from account a where (a.provider, a.account) = (o.provider, o.account) for no key update;
+  v_now := clock_timestamp();
+  -- It began before the breaker opened or closed: it says nothing of what is now.
+  update account t set probe_id = o.id, probe_fence = o.fence, probe_until = v_now
+   where (t.provider, t.account) = (o.provider, o.account) and t.opened_at is not null
+     and t.open_until <= v_now - p_took and (t.probe_until is null or t.probe_until <= v_now);
+  perform acuse.account_told(o, p_fence, v_now - p_took, 'down');
+end $$;
+
 -- How many places of an account at its limit are kept from an operation's tenant: one for each other tenant that was let
 -- through longer ago and has an operation on the way back to it, for as long as that way may take. So of the tenants that
 -- wait for an account, the one that was let through longest ago is next, whoever comes first and however often. shared: whether
@@ -66,25 +114,14 @@ create function acuse.places_kept(o acuse.operation, p_now timestamptz, out kept
 $$;
 
 -- Why an account takes nothing now, and when to come again; null if it does: then the probe or the place is taken. p_writes:
--- its row is locked for that. Times are spread, so that what waits does not come at once.
+-- its row is locked for that.
 create function acuse.account_gate(o acuse.operation, a acuse.account, p_writes boolean, p_now timestamptz) returns acuse.gated
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
-declare v_busy interval; v_tokens double precision; v_probes boolean; v_kept int; v_shared boolean;
+declare v_rest acuse.gated; v_busy interval; v_tokens double precision; v_probes boolean; v_kept int; v_shared boolean;
 begin
-  if a.paused_at is not null and a.paused_until is null then
-    return row('account_paused', null)::gated;
-  end if;
-  if a.paused_until > p_now then
-    return row('account_paused', a.paused_until + least((a.paused_until - p_now) * 0.1, interval '30 s') * random())::gated;
-  end if;
-  if num_nonnulls(a.opened_at, a.max_concurrent, a.max_per_second) = 0 then
-    return row(null, null)::gated;
-  end if;
-  if a.open_until > p_now then
-    return row('breaker_open', a.open_until + greatest(acuse.breaker_rest(a.openings) * 0.25, interval '2 s') * random())::gated;
-  end if;
-  if a.probe_until > p_now then
-    return row('breaker_open', least(a.probe_until, p_now + interval '2 s') + interval '5 s' * random())::gated;
+  v_rest := acuse.account_rest(a, p_now);
+  if v_rest.gate is not null or num_nonnulls(a.opened_at, a.max_concurrent, a.max_per_second) = 0 then
+    return v_rest;
   end if;
   if not p_writes then   -- it was set while the row was only shared: come at once, and with the right lock
     return row(case when a.opened_at is null then 'account_busy' else 'breaker_open' end, p_now)::gated;
