@@ -185,6 +185,32 @@ async def test_a_probe_whose_worker_dies_keeps_nobody_out_for_longer_than_its_cl
     await dead
 
 
+async def test_a_probe_whose_claim_ends_has_failed_and_no_other_operation_has(bench: Bench, account: Account) -> None:
+    # Given a probe whose worker stands still after the dispatch, and one that was in the air when the breaker opened
+    stop, early = Stop(Moment.DISPATCHED), bench.stage(target="early")
+    before = asyncio.create_task(bench.carry(early, engine=bench.another(moments=stop)))
+    await stop.arrived.wait()
+    await open_breaker(bench)
+    account.pass_time(10)
+    second, probe = Stop(Moment.DISPATCHED), bench.stage(target="probe")
+    dead = asyncio.create_task(bench.carry(probe, engine=bench.another(moments=second)))
+    await second.arrived.wait()
+
+    # When the claim of the early one ends, nothing is learned of the provider
+    bench.pass_time(early, 61)
+    bench.expire()
+    assert (bench.state(early), account.openings) == (State.UNKNOWN, 1)
+
+    # And when that of the probe ends, it rests for longer
+    bench.pass_time(probe, 61)
+    bench.expire()
+    assert (bench.state(probe), account.openings, account.probe_fence) == (State.UNKNOWN, 2, None)
+    assert account.ahead("open_until") > 5
+    for one in (stop, second):
+        one.released.set()
+    await asyncio.gather(before, dead)
+
+
 async def test_a_probe_that_was_never_sent_gives_its_turn_away(bench: Bench, account: Account) -> None:
     # Given a probe whose worker is told to stop between dispatch and send
     await open_breaker(bench)

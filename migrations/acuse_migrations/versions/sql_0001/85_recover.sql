@@ -22,6 +22,11 @@ begin
       insert into ledger (operation_id, version, at, kind, from_status, to_status, by, reason, outcome_code, fence, attempt)
         values (o.id, o.version, o.updated_at, 'expired', v_from, 'unknown', 'recover', o.reason, 'claim_expired', o.fence, o.attempts);
       if o.doubts = 1 then perform acuse.tell_host(o); end if;
+      -- A probe that kills its worker, or whose provider keeps it beyond its claim, has not found the provider well.
+      if exists (select 1 from account a where (a.provider, a.account) = (o.provider, o.account)
+                    and (a.probe_id, a.probe_fence) = (o.id, o.fence)) then
+        perform acuse.account_told(o, o.fence, o.updated_at, 'down');
+      end if;
     end if;
     insert into outbox_message (queue, tenant, operation_id, available_at)
       values (acuse.queue_of(o.provider, o.status), o.tenant, o.id, clock_timestamp());
