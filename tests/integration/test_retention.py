@@ -9,11 +9,13 @@ import pytest
 from host import SendEmail
 from racing import until
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from acuse import InvalidField, Outbox
 from acuse.agents import Journal
+from acuse.protocol import Found, State
+from acuse.store.evidence import record
 from acuse.store.retention import HISTORY, Retired, drop_history, ensure_partitions
 
 OLD, OLDER, AFTER = "2020-01", "2019-12", "2020-02"
@@ -232,3 +234,34 @@ def test_months_ahead_are_made_once_with_their_guards(engine: Engine) -> None:
         newest = connection.execute(text("select max(relname) from pg_class where relname ~ '^ledger_[0-9]{6}$'")).scalar_one()
         with pytest.raises(Exception, match="append-only"):
             connection.execute(text(f"truncate acuse.{newest}"))
+
+
+def test_evidence_that_comes_after_its_history_was_dropped_is_told_to_a_person_and_refuses_nobody(engine: Engine) -> None:
+    # Given an operation whose month is gone
+    with engine.connect() as connection:
+        asked = text("select id from acuse.operation where effect_key = 'key of 2020-01'")
+        operation = connection.execute(asked).scalar_one()
+    drop_history(engine, datetime(2020, 2, 1, tzinfo=UTC))
+
+    # When a webhook comes for it, twice
+    for _ in range(2):
+        with engine.begin() as connection:
+            said = record(connection, operation, "webhook", "evt-1", 1, Found("R-1"), datetime.now(UTC))
+            # Then it is taken as known, and changes nothing
+            assert said is not None
+            assert (said.fresh, said.state) == (False, State.REJECTED)
+
+    # And one incident says what it said
+    with engine.connect() as connection:
+        rows = connection.execute(
+            text("select kind, detail from acuse.incident where operation_id = :id"), {"id": operation}
+        ).all()
+    assert [row.kind for row in rows] == ["late_evidence"]
+    assert rows[0].detail == {"source": "webhook", "source_id": "evt-1", "finding": "found", "attempt": 1, "state": "rejected"}
+
+
+def test_what_is_wrong_with_evidence_is_no_dropped_history(engine: Engine) -> None:
+    with engine.begin() as connection:
+        operation = connection.execute(text("select id from acuse.operation where effect_key = 'key of 2020-01'")).scalar_one()
+        with pytest.raises(IntegrityError, match="evidence_source_id_check"):
+            record(connection, operation, "webhook", "", 1, Found("R-1"), datetime.now(UTC))

@@ -308,6 +308,8 @@ def test_every_incident_that_the_code_opens_is_explained() -> None:
     for file in [*(ROOT / "service" / "acuse").rglob("*.py"), *(ROOT / "adapters" / "acuse_adapters").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             opened |= _incidents(node)
+    for file in (ROOT / "migrations").rglob("*.sql"):
+        opened |= set(re.findall(r"open_incident\(\w+, '(\w+)'", file.read_text(encoding="utf-8")))
 
     assert opened == explained
 

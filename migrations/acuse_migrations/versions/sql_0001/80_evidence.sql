@@ -6,17 +6,29 @@ create function acuse.record_evidence(p_id uuid, p_source text, p_source_id text
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  o operation%rowtype; v_now timestamptz;
+  o operation%rowtype; v_now timestamptz; v_fresh boolean; v_constraint text;
 begin
   set local synchronous_commit = on;
   set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
   select * into o from operation where id = p_id for no key update;
   if not found then return; end if;
   v_now := clock_timestamp();
-  insert into evidence (operation_id, source, source_id, attempt, finding, detail, started_at, recorded_at, version)
-    values (p_id, p_source, p_source_id, p_attempt, p_finding, p_detail, p_started_at, v_now, o.version + 1)
-    on conflict do nothing;
-  if not found then
+  begin
+    insert into evidence (operation_id, source, source_id, attempt, finding, detail, started_at, recorded_at, version)
+      values (p_id, p_source, p_source_id, p_attempt, p_finding, p_detail, p_started_at, v_now, o.version + 1)
+      on conflict do nothing;
+    v_fresh := found;
+  exception when check_violation then
+    get stacked diagnostics v_constraint = constraint_name;
+    if v_constraint <> '' then raise; end if;
+    -- No partition for it: the history of its month was dropped, so it is settled. Who comes so late is told that it is known,
+    -- or a webhook would come again for ever; a person is told what it said.
+    perform acuse.open_incident(p_id, 'late_evidence', jsonb_build_object('source', p_source, 'source_id', p_source_id,
+      'finding', p_finding, 'attempt', p_attempt, 'state', o.status));
+    return query select false, o.version, o.status;
+    return;
+  end;
+  if not v_fresh then
     return query select false, o.version, o.status;   -- the same source said the same thing before
     return;
   end if;
