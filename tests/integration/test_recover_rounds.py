@@ -362,7 +362,6 @@ def test_what_waits_is_judged_by_pages_and_the_next_round_goes_on_behind_them(
     ledger: Engine, queue: FakeQueue, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acuse_relay.recover.BATCH", 2)
-    monkeypatch.setattr("acuse_relay.recover.FREE_PAGES", 1)
     # Given seven that wait for one that is prepared, and behind them one whose wake-up was lost
     (first,) = stage_committed(ledger, tenant)
     waiting = stage_committed(ledger, tenant, 7, after=[{"id": str(first)}])
