@@ -5,15 +5,14 @@ from uuid import UUID
 
 import pytest
 from eventually import eventually, running
-from sqlalchemy import Connection, Engine, event, text
+from outbox_rows import Clock, fill, reads_of, taken, waiting
+from sqlalchemy import Engine, text
 from stage_factory import stage_committed
 
 from acuse.identifier import uuid_of
 from acuse.store.engine import sync_engine
 from acuse_relay.queue.fake import FakeQueue
 from acuse_relay.relay import FULL_SCAN_SECONDS, Relay
-
-CRM = "acuse.crm"
 
 
 @pytest.fixture
@@ -26,37 +25,6 @@ def ledger(fresh_database_url: str) -> Iterator[Engine]:
 @pytest.fixture
 def queue() -> FakeQueue:
     return FakeQueue()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def fill(ledger: Engine, tenant: str, count: int = 1, ago: str = "0 s") -> list[UUID]:
-    """Rows of a tenant, as a stage writes them, without the operations: the relay knows none."""
-    statement = text(
-        """insert into acuse.outbox_message (queue, tenant, operation_id, available_at)
-           select :queue, :tenant, gen_random_uuid(), clock_timestamp() - cast(:ago as interval) from generate_series(1, :count)
-           returning operation_id"""
-    )
-    with ledger.begin() as connection:
-        values = {"queue": CRM, "tenant": tenant, "count": count, "ago": ago}
-        return list(connection.execute(statement, values).scalars())
-
-
-def taken(queue: FakeQueue) -> list[UUID]:
-    """What the broker holds, in order; a worker takes all of it."""
-    ids = [uuid_of(one, prefix="op", field="id") for message in queue.messages for one in message.args[1]]
-    queue.wipe()
-    return ids
-
-
-def waiting(ledger: Engine) -> int:
-    with ledger.connect() as connection:
-        return int(connection.execute(text("select count(*) from acuse.outbox_message")).scalar_one())
 
 
 def test_an_operation_behind_another_tenant_s_backlog_is_in_the_first_batch(ledger: Engine, queue: FakeQueue) -> None:
@@ -211,21 +179,6 @@ def test_a_late_commit_of_a_tenant_is_found_while_others_crowd_the_queue(ledger:
     assert late in taken(queue)
 
 
-def read_by_relay(ledger: Engine) -> list[int]:
-    """How many entries of the outbox's indexes each transaction from now on has read, dead ones too."""
-    counts: list[int] = []
-    statement = """select coalesce(sum(pg_stat_get_xact_tuples_returned(indexrelid)), 0), pg_stat_force_next_flush()
-                     from pg_index where indrelid = 'acuse.outbox_message'::regclass"""
-
-    def count(connection: Connection) -> None:
-        cursor = connection.connection.cursor()
-        cursor.execute(statement)
-        counts.append(int(cursor.fetchone()[0]))  # type: ignore[index]
-
-    event.listen(ledger, "commit", count)
-    return counts
-
-
 def test_dead_rows_of_what_was_moved_are_not_read_again_while_an_old_snapshot_is_open(
     ledger: Engine, queue: FakeQueue, fresh_database_url: str
 ) -> None:
@@ -238,7 +191,7 @@ def test_dead_rows_of_what_was_moved_are_not_read_again_while_an_old_snapshot_is
         fill(ledger, "other", 1500)
         # When everything is moved, in many batches
         relay = Relay(ledger, queue, bound=1, batch_size=100, clock=Clock())
-        read = read_by_relay(ledger)
+        read = reads_of(ledger)
         while relay.run_once():
             taken(queue)
         assert waiting(ledger) == 0
