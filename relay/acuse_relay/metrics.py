@@ -111,6 +111,11 @@ def _of(census: Census) -> Iterator[Metric]:
         ["provider", "reason_kind"],
         census.accounts.items(),
     )
+    yield GaugeMetricFamily(
+        "acuse_oldest_snapshot_seconds",
+        "Since the start of the oldest transaction that keeps dead rows from being removed.",
+        value=census.oldest_snapshot,
+    )
     yield _gauge("acuse_open_incidents", "Findings that contradict what is settled.", ["kind"], _alone(census.incidents))
 
 

@@ -13,6 +13,7 @@ from acuse.settings import Settings, load_settings
 from acuse.store.engine import sync_engine
 from acuse.store.handshake import check_schema
 from acuse.store.pooler import Between, look_between
+from acuse.store.snapshot import Holder, holders
 
 __all__ = ["ENTRY_POINTS", "DoctorCommand", "Finding", "doctor"]
 
@@ -22,13 +23,6 @@ ENTRY_POINTS = "acuse.checks"
 OLDEST_TRANSACTION_SECONDS = 300
 
 _NUMBERS = text("select current_setting('server_version_num')::int as version, current_setting('synchronous_commit') as commit")
-_OLD = text(
-    """
-    select count(*) as many, coalesce(max(extract(epoch from clock_timestamp() - xact_start)), 0)::int as oldest
-      from pg_stat_activity
-     where datname = current_database() and xact_start < clock_timestamp() - make_interval(secs => :seconds)
-    """
-)
 _MONTHS = text(
     "select count(*) from pg_inherits where inhparent = 'acuse.ledger'::regclass and inhrelid::regclass::text > :this_month"
 )
@@ -109,12 +103,8 @@ def _looked_at(engine: Engine) -> Iterator[Finding]:
             )
         ledger = check_schema(connection)
         yield Finding("ok", "schema", f"as this version knows it; ledger {ledger}")
-        old = connection.execute(_OLD, {"seconds": OLDEST_TRANSACTION_SECONDS}).one()
-        if old.many:
-            sentence = (
-                f"{old.many} transactions are open for over 5 min, the oldest for {old.oldest} s: dead rows pile up in the outbox"
-            )
-            yield Finding("note", "database", sentence)
+        if old := holders(connection, OLDEST_TRANSACTION_SECONDS):
+            yield Finding("note", "database", _kept_by(old))
         month = connection.execute(
             text("select 'acuse.ledger_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMM')")
         ).scalar_one()
@@ -129,6 +119,15 @@ def _looked_at(engine: Engine) -> Iterator[Finding]:
             f"{numbers.unresolved} unresolved, {numbers.held} held for a person, {numbers.incidents} incidents open, "
             f"{numbers.outbox} messages in the outbox",
         )
+
+
+def _kept_by(old: list[Holder]) -> str:
+    """Who keeps dead rows, so that somebody can be asked to end it."""
+    one = old[0]
+    who = f"session {one.pid}" if one.pid else "the prepared transaction"
+    what = f"{who} ({one.application or 'no name'}, role {one.role}, {one.state})"
+    others = f", and {len(old) - 1} more" if len(old) > 1 else ""
+    return f"{what} has a transaction open for {one.seconds:.0f} s{others}: dead rows pile up in the outbox until it ends"
 
 
 doctor = DoctorCommand()

@@ -13,6 +13,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, CursorResult, text
 
+from acuse.store.snapshot import holders
+
 __all__ = ["Census", "OutboxRow", "Wanted", "ledger_id", "ready_queues", "rows_of", "take_census", "take_rows"]
 
 STALLED_TRANSACTION_MILLISECONDS = 20_000
@@ -206,6 +208,8 @@ class Census:
     """Accounts to which nothing is sent, by (provider, `pause` or `breaker`)."""
     incidents: Mapping[str, int]
     """Open incidents by kind."""
+    oldest_snapshot: float
+    """Since the start of the oldest transaction that keeps dead rows; 0 if there is none."""
 
 
 def take_census(connection: Connection) -> Census:
@@ -213,6 +217,7 @@ def take_census(connection: Connection) -> Census:
     connection.execute(_STATEMENT_TIMEOUT)
     unresolved = connection.execute(_UNRESOLVED).all()
     outbox = connection.execute(_OUTBOX).all()
+    snapshots = holders(connection)
     oldest: dict[str, float] = {}
     for row in unresolved:
         oldest[row.provider] = max(oldest.get(row.provider, 0.0), row.oldest)
@@ -225,4 +230,5 @@ def take_census(connection: Connection) -> Census:
         oldest_handed_over={row.provider: row.oldest for row in connection.execute(_HANDED_OVER)},
         accounts={(row.provider, row.kind): row.accounts for row in connection.execute(_ACCOUNTS)},
         incidents={row.kind: row.incidents for row in connection.execute(_INCIDENTS)},
+        oldest_snapshot=snapshots[0].seconds if snapshots else 0.0,
     )
