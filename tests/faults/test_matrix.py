@@ -47,6 +47,7 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return {result.cell.name: result for result in run(wanted, tmp_path_factory.mktemp("faults"), seed=1)}
 
 
+@pytest.mark.timeout(600)  # of the first of them, which waits for all
 @pytest.mark.parametrize("name", SAMPLE, ids=slug)
 def test_a_cell_ends_as_its_window_and_its_contract_demand(results: Mapping[str, Result], name: str) -> None:
     result = results[name]
