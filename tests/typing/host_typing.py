@@ -16,10 +16,12 @@ from acuse import (
     ActionCatalog,
     ApprovalRecord,
     Approvals,
+    ApprovalState,
     AsyncApprovals,
     AsyncLedger,
     AsyncOutbox,
     Cancellation,
+    Decision,
     Effect,
     Event,
     HistoryEntry,
@@ -30,6 +32,7 @@ from acuse import (
     Plan,
     Published,
     Receipt,
+    Requested,
     Routes,
     Staged,
     State,
@@ -107,6 +110,14 @@ def approving(approvals: Approvals, session: Session) -> None:
     approval = approvals.grant(session, CloseCase(case="case-1"), by="ann", expires_in=timedelta(hours=1), max_uses=1)
     assert_type(approval, str)
     assert_type(approvals.get(session, approval), ApprovalRecord)
+    pattern = approvals.grant_pattern(session, CloseCase, by="ann", target_prefix="case-", max_sum=("amount", Decimal(500)))
+    assert_type(pattern, str)
+    asked = approvals.request(session, CloseCase(case="case-1"), workflow="w", expires_in=timedelta(hours=1), callback="q/actor")
+    assert_type(asked, Requested)
+    assert_type(asked.state, ApprovalState)
+    assert_type(approvals.decide(session, asked.approval_id, True, by="ann"), Decision)
+    assert_type(approvals.pending(session, workflow="w"), tuple[ApprovalRecord, ...])
+    approvals.decide(session, asked.approval_id, True)  # type: ignore[call-arg]  # nobody decides without a name
     in_the_air: Sequence[str] = approvals.revoke(session, approval, by="ann", reason="wrong case")
     assert_type(tuple(in_the_air), tuple[str, ...])
 
@@ -124,4 +135,6 @@ async def asynchronous(
     assert_type(await outbox.stage_many(raw, [Wish(CloseCase(case="case-1"))], workflow="w"), tuple[Staged, ...])
     assert_type(await ledger.wait("op_…", timeout=timedelta(seconds=1), until={State.UNKNOWN}), OperationRecord)
     assert_type(await approvals.grant(connection, CloseCase(case="case-1"), by="ann"), str)
+    assert_type(await approvals.request(raw, CloseCase(case="case-1"), workflow="w"), Requested)
+    assert_type(await approvals.decide(scoped, "apr_…", False, by="ann", reason="no"), Decision)
     await outbox.stage(Session(), CloseCase(case="case-1"))  # type: ignore[arg-type]
