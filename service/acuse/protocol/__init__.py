@@ -29,6 +29,7 @@ from acuse.protocol.outcome import (
     health,
     settlement,
 )
+from acuse.protocol.pace import FIRST_TRY, LONGEST_TRY, account_rest, come_again
 from acuse.protocol.state import FINAL, State
 from acuse.protocol.verdict import Basis, Check, Confirm, Questions, Reject, Requeue, Retry, Review, Verdict
 from acuse.protocol.window import key_covers, key_usable_until, nothing_in_flight_from
@@ -36,7 +37,9 @@ from acuse.protocol.window import key_covers, key_usable_until, nothing_in_fligh
 __all__ = [
     "ARROWS",
     "FINAL",
+    "FIRST_TRY",
     "LONGEST_DEADLINE",
+    "LONGEST_TRY",
     "Absent",
     "Accepted",
     "Ambiguous",
@@ -78,8 +81,10 @@ __all__ = [
     "TargetState",
     "Unavailable",
     "Verdict",
+    "account_rest",
     "arrow",
     "backoff",
+    "come_again",
     "contradiction",
     "decide",
     "health",

@@ -32,7 +32,17 @@ from acuse.protocol import (
 )
 from acuse.store.storable import storable, storable_json
 
-__all__ = ["Recorded", "View", "apply_verdict", "open_incident", "record", "view"]
+__all__ = [
+    "Recorded",
+    "View",
+    "apply_verdict",
+    "finding_kind",
+    "open_incident",
+    "record",
+    "standing_in_words",
+    "verdict_values",
+    "view",
+]
 
 LONGEST_CODE = 60
 LONGEST_ID = 300
@@ -98,7 +108,7 @@ def record(
             "source": source,
             "source_id": source_id,
             "attempt": attempt,
-            "finding": _NAMES[type(finding)],
+            "finding": finding_kind(finding),
             "detail": json.dumps(storable_json(asdict(finding))),
             "started_at": started_at,
         },
@@ -126,7 +136,7 @@ def view(connection: Connection, operation: UUID) -> View | None:
             doubts=o["doubts"],
             first_sent_at=None if first is None else datetime.fromisoformat(first),
             claim_live=False,  # whoever decides holds the claim itself: no other worker has the right to write
-            standing=None if row.standing is None else _standing(row.standing),
+            standing=None if row.standing is None else standing_in_words(row.standing),
             has_provider_id=o["has_provider_id"],
             risk_accepted=o["risk_accepted"],
         ),
@@ -144,6 +154,14 @@ def view(connection: Connection, operation: UUID) -> View | None:
 
 def apply_verdict(connection: Connection, operation: UUID, version: int, verdict: Verdict) -> int | None:
     """Apply a verdict to the version it judged. Returns the new version; None if the record has changed: decide again."""
+    values = verdict_values(verdict)
+    values |= {"id": operation, "version": version, "incident_detail": json.dumps(values["incident_detail"])}
+    new = connection.execute(_APPLY, values).scalar_one()
+    return None if new is None else int(new)
+
+
+def verdict_values(verdict: Verdict) -> dict[str, Any]:
+    """What a verdict writes into the record. Raises `ValueError` for a retry, which is applied by dispatching."""
     values: dict[str, Any] = dict.fromkeys(("code", "result_id", "result_version", "due_at", "incident"))
     detail: Mapping[str, Any] = {}
     match verdict:
@@ -161,18 +179,22 @@ def apply_verdict(connection: Connection, operation: UUID, version: int, verdict
             values["incident"] = verdict.incident
         case Retry():
             raise ValueError("a retry is applied by dispatching, not by writing it down")
-    values |= {"id": operation, "version": version, "verdict": type(verdict).__name__.lower()}
+    values["verdict"] = type(verdict).__name__.lower()
     values["reason"] = storable(verdict.reason, LONGEST_REASON)
     values["code"] = storable(values["code"], LONGEST_CODE)
     values |= {name: storable(values[name], LONGEST_ID) for name in ("result_id", "result_version")}
-    values["incident_detail"] = json.dumps(detail)
-    new = connection.execute(_APPLY, values).scalar_one()
-    return None if new is None else int(new)
+    values["incident_detail"] = detail
+    return values
 
 
 def open_incident(connection: Connection, operation: UUID, kind: str, detail: Mapping[str, Any]) -> None:
     """Open an incident, once per operation and kind while it is open."""
     connection.execute(_INCIDENT, {"id": operation, "kind": kind, "detail": json.dumps(detail)})
+
+
+def finding_kind(finding: Finding) -> str:
+    """Return what the record calls a finding."""
+    return _NAMES[type(finding)]
 
 
 def _finding(kind: str, detail: dict[str, Any]) -> Finding:
@@ -199,5 +221,6 @@ _STANDING = {
 }
 
 
-def _standing(gate: str) -> str:
+def standing_in_words(gate: str) -> str:
+    """Return why an operation may not be dispatched any more, as a verdict says it."""
     return _STANDING.get(gate, gate)

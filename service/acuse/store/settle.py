@@ -12,7 +12,7 @@ from acuse.store.claim import Claimed
 from acuse.store.dispatch import Dispatched
 from acuse.store.storable import storable
 
-__all__ = ["settle"]
+__all__ = ["outcome_values", "settle"]
 
 LONGEST_REASON = 500
 LONGEST_CODE = 60
@@ -39,11 +39,16 @@ def settle(
 
     `due` is when to come again if the operation is not final then; `pause` stops the whole account for so long.
     """
-    result = settlement(outcome, dispatched.earlier_doubts)
-    values: dict[str, Any] = {
-        "id": claimed.id,
-        "fence": claimed.fence,
-        "attempt": dispatched.attempt,
+    values = outcome_values(outcome, dispatched.earlier_doubts)
+    values |= {"id": claimed.id, "fence": claimed.fence, "attempt": dispatched.attempt, "due": due, "pause": pause}
+    values["receipt"] = json.dumps(values["receipt"])
+    return str(connection.execute(_SETTLE, values).scalar_one())
+
+
+def outcome_values(outcome: Outcome, earlier_doubts: int) -> dict[str, Any]:
+    """What an outcome writes into the record of an operation with so many older attempts in doubt."""
+    result = settlement(outcome, earlier_doubts)
+    return {
         "outcome": _kind(outcome),
         "status": result.state.value,
         "doubts": result.doubts,
@@ -51,12 +56,9 @@ def settle(
         "code": storable(outcome.code, LONGEST_CODE) if isinstance(outcome, Refused) else result.outcome_code,
         "reason": _reason(outcome),
         "review": isinstance(outcome, Ambiguous) and outcome.review,
-        "receipt": json.dumps(_receipt(outcome.receipt)) if isinstance(outcome, Accepted) else "{}",
-        "due": due,
-        "pause": pause,
+        "receipt": _receipt(outcome.receipt) if isinstance(outcome, Accepted) else {},
         "health": health(outcome),
     }
-    return str(connection.execute(_SETTLE, values).scalar_one())
 
 
 def _kind(outcome: Outcome) -> str:
