@@ -4,16 +4,18 @@ Both faces are stateless and safe to share between threads and tasks. Each metho
 that it is given, and never commits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from acuse.errors import InDoubt
 from acuse.intent import Action, ActionCatalog, ActorLike, Effect, Event, Routes
-from acuse.store.caller import AsyncCaller, Caller, run, run_async
+from acuse.store.caller import AsyncCaller, Caller, Row, run, run_async
 from acuse.store.message import SEND, MessageLike, message_values
 from acuse.store.request import Needed, Request, Setting, Wish, publishing, staging, tenant_of
 from acuse.store.stage import STAGE, Published, Staged, published_of, staged_of
+from acuse.store.statement import Statement
 
 __all__ = ["AsyncOutbox", "Outbox", "Published", "Staged", "Wish"]
 
@@ -51,6 +53,9 @@ class Outbox(_Intake):
     and `RetryTransaction` when the database asks for the whole transaction again.
     """
 
+    def _run(self, session: Caller, statement: Statement, values: Mapping[str, Any]) -> list[Row]:
+        return run(session, statement, values)
+
     def publish(
         self,
         session: Caller,
@@ -69,7 +74,7 @@ class Outbox(_Intake):
         Raises `IntakeError`, and `EffectConflict` when key or identity stand for other content; then nothing was written.
         """
         request = self._publishing(event, workflow, flow_version, key, tenant, trace)
-        return published_of(request, run(session, STAGE, {"request": request.text}))
+        return published_of(request, self._run(session, STAGE, {"request": request.text}))
 
     def stage(
         self,
@@ -116,7 +121,7 @@ class Outbox(_Intake):
             account,
         )
         request = self._staging([wish], workflow, flow_version, tenant, trace)
-        return _only(staged_of(request, run(session, STAGE, {"request": request.text})), raise_in_doubt)
+        return _only(staged_of(request, self._run(session, STAGE, {"request": request.text})), raise_in_doubt)
 
     def stage_many(
         self,
@@ -130,7 +135,7 @@ class Outbox(_Intake):
     ) -> tuple[Staged, ...]:
         """Write several operations, all or none; the results are in the order of `wishes`. Raises as `stage` does."""
         request = self._staging(wishes, workflow, flow_version, tenant, trace)
-        return staged_of(request, run(session, STAGE, {"request": request.text})) if wishes else ()
+        return staged_of(request, self._run(session, STAGE, {"request": request.text})) if wishes else ()
 
     def send(
         self, session: Caller, message: MessageLike, *, delay: timedelta | int | None = None, tenant: str | None = None
@@ -140,13 +145,16 @@ class Outbox(_Intake):
         The message must be JSON, its queue none of ours (`acuse.…`): raises `InvalidField`. It may be delivered twice, as any
         message. tenant: whose share of the queue it uses while more waits there than the broker takes.
         """
-        run(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
+        self._run(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
 
 
 class AsyncOutbox(_Intake):
     """For a SQLAlchemy `AsyncSession`, `async_scoped_session` or `AsyncConnection`, a psycopg `AsyncConnection` or `AsyncCursor`,
     or an asyncpg `Connection`. The methods are those of `Outbox`, awaited.
     """
+
+    async def _run(self, session: AsyncCaller, statement: Statement, values: Mapping[str, Any]) -> list[Row]:
+        return await run_async(session, statement, values)
 
     async def publish(
         self,
@@ -161,7 +169,7 @@ class AsyncOutbox(_Intake):
     ) -> Published:
         """See `Outbox.publish`."""
         request = self._publishing(event, workflow, flow_version, key, tenant, trace)
-        return published_of(request, await run_async(session, STAGE, {"request": request.text}))
+        return published_of(request, await self._run(session, STAGE, {"request": request.text}))
 
     async def stage(
         self,
@@ -203,7 +211,7 @@ class AsyncOutbox(_Intake):
             account,
         )
         request = self._staging([wish], workflow, flow_version, tenant, trace)
-        return _only(staged_of(request, await run_async(session, STAGE, {"request": request.text})), raise_in_doubt)
+        return _only(staged_of(request, await self._run(session, STAGE, {"request": request.text})), raise_in_doubt)
 
     async def stage_many(
         self,
@@ -217,13 +225,13 @@ class AsyncOutbox(_Intake):
     ) -> tuple[Staged, ...]:
         """See `Outbox.stage_many`."""
         request = self._staging(wishes, workflow, flow_version, tenant, trace)
-        return staged_of(request, await run_async(session, STAGE, {"request": request.text})) if wishes else ()
+        return staged_of(request, await self._run(session, STAGE, {"request": request.text})) if wishes else ()
 
     async def send(
         self, session: AsyncCaller, message: MessageLike, *, delay: timedelta | int | None = None, tenant: str | None = None
     ) -> None:
         """See `Outbox.send`."""
-        await run_async(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
+        await self._run(session, SEND, message_values(message, delay, self._tenant if tenant is None else tenant_of(tenant)))
 
 
 def _only(staged: tuple[Staged, ...], raise_in_doubt: bool) -> Staged:

@@ -21,11 +21,20 @@ from acuse.store.statement import Statement
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
-__all__ = ["AsyncCaller", "AsyncpgLike", "Caller", "Row", "run", "run_async"]
+__all__ = ["AsyncCaller", "AsyncpgLike", "Caller", "Row", "StandIn", "run", "run_async"]
 
 Row: TypeAlias = tuple[Any, ...]
 
-Caller: TypeAlias = Session | scoped_session[Any] | Connection | psycopg.Connection[Any] | psycopg.Cursor[Any]
+
+class StandIn:
+    """A connection that is none, for a host's tests without a server: it answers our statements itself (see `acuse.testing`)."""
+
+    def answer(self, statement: Statement, values: Mapping[str, Any]) -> list[Row]:
+        """Return the rows that a database would return for `statement`."""
+        raise NotImplementedError
+
+
+Caller: TypeAlias = Session | scoped_session[Any] | Connection | psycopg.Connection[Any] | psycopg.Cursor[Any] | StandIn
 """What a synchronous face takes."""
 
 
@@ -39,7 +48,7 @@ class AsyncpgLike(Protocol):
 
 AsyncCaller: TypeAlias = (
     "AsyncSession | async_scoped_session[Any] | AsyncConnection | psycopg.AsyncConnection[Any] | psycopg.AsyncCursor[Any]"
-    " | AsyncpgLike"
+    " | AsyncpgLike | StandIn"
 )
 """What an asynchronous face takes."""
 
@@ -60,6 +69,8 @@ def run(caller: Caller, statement: Statement, values: Mapping[str, Any]) -> list
     Raises `TypeError` for something else than a `Caller`, `ConfigurationError` for a connection that commits each statement by
     itself, `RetryTransaction`, and whatever else the driver raises.
     """
+    if isinstance(caller, StandIn):
+        return caller.answer(statement, values)
     if isinstance(caller, Session | scoped_session):
         caller = caller.connection()
     if isinstance(caller, psycopg.Cursor):
@@ -75,6 +86,8 @@ def run(caller: Caller, statement: Statement, values: Mapping[str, Any]) -> list
 
 async def run_async(caller: AsyncCaller, statement: Statement, values: Mapping[str, Any]) -> list[Row]:
     """`run`, for asynchronous connections."""
+    if isinstance(caller, StandIn):
+        return caller.answer(statement, values)
     if _is_async_session(caller):
         caller = await caller.connection()
     if isinstance(caller, psycopg.AsyncCursor):

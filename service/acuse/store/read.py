@@ -12,7 +12,7 @@ from acuse.protocol import State
 from acuse.record import HistoryEntry, OperationRecord, Page
 from acuse.store.moment import in_utc
 
-__all__ = ["LARGEST_PAGE", "find", "get", "history", "state_of"]
+__all__ = ["LARGEST_PAGE", "find", "get", "history", "staged_after", "state_of"]
 
 LARGEST_PAGE: Final = 500
 
@@ -34,6 +34,7 @@ _COLUMNS: Final = """
 _OF_TENANT: Final = "(cast(:tenant as text) is null or tenant = :tenant)"
 
 _GET: Final = text(f"select {_COLUMNS} from acuse.operation o where o.id = :id and {_OF_TENANT}")  # noqa: S608 - constants
+_AFTER: Final = text(f"select {_COLUMNS} from acuse.operation o where o.seq > :seq order by o.seq")  # noqa: S608 - constants
 _STATE: Final = text(f"select status from acuse.operation where id = :id and {_OF_TENANT}")  # noqa: S608 - constants
 
 _LEDGER: Final = text(
@@ -74,6 +75,11 @@ def state_of(connection: Connection, operation: str, tenant: str | None) -> Stat
     if status is None:
         raise NotFound(what="operation", id=operation)
     return State(status)
+
+
+def staged_after(connection: Connection, seq: int) -> list[OperationRecord]:
+    """Read the operations that were staged after the one with this number, in the order of their staging."""
+    return [_record(row) for row in connection.execute(_AFTER, {"seq": seq})]
 
 
 def find(

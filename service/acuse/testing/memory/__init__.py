@@ -1,0 +1,1 @@
+"""The ledger in memory: what the functions in the database do, for one process and its own clock. A test compares the two."""
