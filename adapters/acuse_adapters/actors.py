@@ -5,26 +5,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import dramatiq
-import redis
 from dramatiq.asyncio import get_event_loop_thread
 from dramatiq.brokers.redis import RedisBroker
-from dramatiq.errors import ConnectionClosed
-from dramatiq.middleware import AsyncIO, Middleware
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from dramatiq.middleware import Middleware
 
-from acuse.keepalive import socket_keepalive
 from acuse_adapters.engine import Engine
 
-__all__ = ["ACTOR", "EngineLife", "declare", "make_broker", "queues_of"]
+__all__ = ["ACTOR", "EngineLife", "declare", "queues_of"]
 
 ACTOR = "perform"
 
 BOOT_POLL_SECONDS = 0.01
-
-REDIS_SECONDS = 10
-"""For an answer of Redis, and for a connection to it. Nothing that a worker asks waits in there, so one that takes longer has
-gone without a word; without a bound the threads that fetch would wait for it for hours, and nobody would see it."""
 
 CLOSE_SECONDS = 15
 """Beyond the grace time: outcomes are saved and adapters closed, each with a limit of its own below this."""
@@ -94,54 +85,6 @@ def _fetch_no_more(consumer: Any) -> None:  # noqa: ANN401  # Dramatiq's thread;
     consumer.prefetch = 0
     if consumer.consumer is not None:
         consumer.consumer.prefetch = 0
-
-
-class _Broker(RedisBroker):
-    """Dramatiq's broker, without the one gap through which a message stays with a worker that does not know of it.
-
-    A fetch whose reply is lost has moved messages to this worker. Asked again by the client itself, it would bring others, and
-    those would be taken as in good hands for as long as this worker lives: so the client repeats nothing, and a consumer that
-    starts again first puts back what this worker has fetched. What is in its hands then comes a second time, as any hint may.
-    """
-
-    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
-        """Return a consumer of a queue, after putting back what an earlier one had fetched."""
-        try:
-            if fetched := self.client.smembers(f"{self.namespace}:__acks__.{self.broker_id}.{queue_name}"):
-                self.do_requeue(queue_name, *fetched)
-        except redis.ConnectionError as error:
-            raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]
-        return super().consume(queue_name, prefetch, timeout)
-
-    def _dispatch(self, command: str) -> Callable[..., Any]:
-        """Return what asks Redis. No answer in time is a lost connection: Dramatiq knows what to do with that."""
-        ask = super()._dispatch(command)  # type: ignore[no-untyped-call]
-
-        def asked(*arguments: Any) -> Any:  # noqa: ANN401  # what the script takes and returns
-            try:
-                return ask(*arguments)
-            except redis.TimeoutError as error:
-                raise redis.ConnectionError(str(error)) from error
-
-        return asked
-
-
-def make_broker(url: str, namespace: str, life: EngineLife) -> RedisBroker:
-    """Return Dramatiq's Redis broker with what a worker of ours needs, and nothing that repeats or drops messages by itself.
-
-    No Retries (a message is a hint; the ledger says what comes next), no TimeLimit (every call has a total deadline), no
-    AgeLimit (an old hint is as good as a new one).
-    """
-    client = redis.Redis.from_url(
-        url,
-        retry=Retry(NoBackoff(), 0),
-        socket_timeout=REDIS_SECONDS,
-        socket_connect_timeout=REDIS_SECONDS,
-        socket_keepalive=True,  # a Redis that vanished would keep a consumer waiting for its answer
-        socket_keepalive_options=socket_keepalive(),
-    )
-    broker: RedisBroker = _Broker(client=client, namespace=namespace, middleware=[AsyncIO(), life])  # type: ignore[no-untyped-call]
-    return broker
 
 
 def declare(broker: RedisBroker, life: EngineLife, providers: Iterable[str]) -> None:

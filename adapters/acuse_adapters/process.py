@@ -19,7 +19,8 @@ from acuse.store.engine import async_engine, sync_engine
 from acuse.store.failure import worth_repeating
 from acuse.store.handshake import check_schema
 from acuse.store.pooler import Between, look_between
-from acuse_adapters.actors import EngineLife, declare, make_broker, queues_of
+from acuse_adapters.actors import EngineLife, declare, queues_of
+from acuse_adapters.broker import make_broker
 from acuse_adapters.check import NOT_CONFIGURED, problems
 from acuse_adapters.engine import Book, Counters, Engine, Moments
 from acuse_adapters.engine.moment import nothing
@@ -52,7 +53,8 @@ class WorkerProcess:
         self.counters = Counters()
         self._check()
         self._life = EngineLife(self._build, self._close, settings.grace_seconds)
-        self._broker = make_broker(settings.redis_url, settings.redis_namespace, self._life)
+        dead_after = timedelta(seconds=settings.worker_dead_after_seconds)
+        self._broker = make_broker(settings.redis_url, settings.redis_namespace, self._life, dead_after)
         declare(self._broker, self._life, registry.providers)
 
     def run(self) -> int:

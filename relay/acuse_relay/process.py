@@ -34,7 +34,9 @@ POOL_SIZE = 4
 def relay_process(settings: Settings) -> "RelayProcess":
     """Return the process for these settings (entry-point group `acuse.processes`). Raises `ConfigurationError`."""
     engine = sync_engine(settings.database_url, pool_size=POOL_SIZE, name="acuse relay")
-    queue = RedisQueue.from_url(settings.redis_url, namespace=settings.redis_namespace)
+    queue = RedisQueue.from_url(
+        settings.redis_url, namespace=settings.redis_namespace, worker_dead_after=settings.worker_dead_after_seconds
+    )
     meter = Meter()
     relay = Relay(
         engine,

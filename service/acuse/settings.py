@@ -23,6 +23,12 @@ class Settings(BaseSettings):
     lost_after_seconds: float = Field(
         default=30.0, gt=0, description="handed to the broker this long ago: ask whether it still is there"
     )
+    worker_dead_after_seconds: float = Field(
+        default=15.0,
+        ge=2,
+        le=600,
+        description="a worker that was not heard of for so long is dead, and what it fetched goes to others",
+    )
     worker_threads: int = Field(default=8, ge=1, le=64, description="messages that one worker process handles at once")
     worker_concurrency: int = Field(
         default=64, ge=1, le=1000, description="provider calls that one worker process has in the air"

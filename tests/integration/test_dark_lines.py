@@ -24,7 +24,8 @@ from acuse.store.dispatch import dispatch
 from acuse.store.engine import async_engine, sync_engine
 from acuse.store.evidence import record
 from acuse.store.settle import settle
-from acuse_adapters.actors import EngineLife, make_broker
+from acuse_adapters.actors import EngineLife
+from acuse_adapters.broker import make_broker
 from acuse_adapters.engine import Engine as Engine_
 from acuse_relay.queue.fake import FakeQueue
 from acuse_relay.queue.port import Message
@@ -167,11 +168,11 @@ class Stepped:
 def test_a_worker_whose_line_to_the_broker_goes_dark_fetches_over_a_new_one(
     redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acuse_adapters.actors.REDIS_SECONDS", 0.5)
+    monkeypatch.setattr("acuse_adapters.broker.REDIS_SECONDS", 0.5)
     direct = RedisQueue.from_url(redis_url, namespace=namespace)
     with black_hole(redis_url, 6379) as (hole, url):
         # Given a consumer as Dramatiq's threads have it
-        broker = make_broker(url, namespace, EngineLife(never, nothing_to_close, 0))
+        broker = make_broker(url, namespace, EngineLife(never, nothing_to_close, 0), timedelta(seconds=15))
         consumer = broker.consume(QUEUE, prefetch=1, timeout=1)
         assert next(consumer) is None
 

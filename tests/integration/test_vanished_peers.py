@@ -2,16 +2,18 @@
 
 import socket
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 import redis
+from dramatiq.middleware import Middleware
 from sqlalchemy import Engine, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from stage_factory import claim, dispatch, stage, stage_committed
 
 from acuse.keepalive import SILENT_SECONDS, socket_keepalive
 from acuse.store.engine import sync_engine
-from acuse_adapters.actors import EngineLife, make_broker
+from acuse_adapters.broker import make_broker
 from acuse_relay.queue.redis import RedisQueue
 
 
@@ -46,16 +48,12 @@ def test_what_the_url_says_of_it_is_meant(database_url: str) -> None:
     engine.dispose()
 
 
-async def nothing() -> None:
-    """Neither built nor closed."""
-
-
 def relay_client(url: str) -> redis.Redis:
     return RedisQueue.from_url(url)._client
 
 
 def worker_client(url: str) -> redis.Redis:
-    return make_broker(url, "acuse-test-unused", EngineLife(nothing, nothing, 0)).client  # type: ignore[arg-type, no-any-return]
+    return make_broker(url, "acuse-test-unused", Middleware(), timedelta(seconds=15)).client  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("client_of", [relay_client, worker_client])
