@@ -19,7 +19,7 @@ def said(example: str, *words: str) -> list[str]:
     assert f"examples/{example}.py`" in README
     with started(*words, script=EXAMPLES / f"{example}.py") as one:
         code = one.ends(580)
-    assert (code, one.lines["err"]) == (0, [])
+    assert (code, one.err) == (0, ""), one.err
     assert leftovers(one) == []
     return [line.strip() for line in one.lines["out"]]
 

@@ -158,7 +158,6 @@ def test_a_turn_without_calls_is_the_end_until_somebody_says_more(engine: Engine
     assert [one.text for one in told.messages] == ["Tell Dana", '"done"', "and now Eve"]
 
 
-@pytest.mark.case("R094")
 def test_an_owner_whose_token_is_old_changes_nothing(engine: Engine, journal: Journal, run: Run) -> None:
     # Given an owner that stalled, and another that has taken the run meanwhile
     run = decide(engine, journal, run, READ)

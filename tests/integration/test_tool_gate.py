@@ -197,6 +197,9 @@ def test_a_call_that_was_not_decided_is_refused_and_nothing_is_staged(bench: Age
         (ToolCall("toolu_1", "send_email", "no json"), "are no JSON"),
         (ToolCall("toolu_1", "send_email", "[1]"), "must be a JSON object"),
         (ToolCall("toolu_1", "send_email", {"case": "dana@example.org"}), "looks like an address"),
+        (ToolCall("toolu_1", "send_email", {"case": "case-1", "subject": "a\0b"}), "U+0000"),
+        (ToolCall("toolu_1", "send_email", {"case": "case-1", "subject": "a\ud800b"}), "at $: Invalid JSON"),
+        (ToolCall("toolu_1", "close_case", {"case": ""}), "case"),
         (ToolCall("toolu_1", "send_letter", {}), "there is no tool 'send_letter'; there are close_case, send_email"),
     ],
 )
@@ -227,6 +230,17 @@ def test_a_cancelled_run_stages_nothing_and_what_was_staged_is_not_sent(bench: A
     with pytest.raises(RunEnded):
         bench.decide()
     assert bench.operations() == 1
+
+
+@pytest.mark.invariant(8)
+def test_a_withdrawn_version_of_the_flow_sends_nothing_more(bench: AgentBench) -> None:
+    bench.decide(send("toolu_1"), close("toolu_2"))
+    staged = bench.call(send("toolu_1"))
+    with bench.engine.begin() as connection:
+        bench.ledger.withdraw_flow_version(connection, "1", by="ann", reason="it writes nonsense")
+    assert bench.call(close("toolu_2")).content == "Not sent: this version of the flow was withdrawn. Nothing was done."
+    assert try_dispatch(bench.engine, take(bench.engine, staged.operation_id or "")).gate == "flow_withdrawn"
+    assert "the flow version was withdrawn" in bench.call(send("toolu_1")).content
 
 
 def test_a_stale_owner_stages_nothing(bench: AgentBench) -> None:

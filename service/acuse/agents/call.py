@@ -43,9 +43,15 @@ class ToolCall:
 
 def _text(arguments: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
+        written = json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
+        # Half of a surrogate pair can be stored as an escape only, and a model does write some.
+        return written if _is_text(written) else json.dumps(dict(arguments), allow_nan=False)
     except (TypeError, ValueError):
         raise InvalidField(field="arguments", reason="cannot be written as JSON; use JSON types only") from None
+
+
+def _is_text(written: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in written)
 
 
 def _value(call: ToolCall) -> object:

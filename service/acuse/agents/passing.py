@@ -20,9 +20,10 @@ from acuse.agents.record import Looked
 from acuse.agents.resumed import StoredCall
 from acuse.agents.run import Run
 from acuse.agents.script import Invoke, Script, Transact, Wait, step
-from acuse.agents.step import given_key
+from acuse.agents.step import given_key, intent_key
 from acuse.agents.tool import NotDone, Tool, Tools, text_of
 from acuse.errors import IntakeError, InvalidField
+from acuse.intent import Effect
 from acuse.protocol import State
 from acuse.record import OperationRecord
 from acuse.store.storable import storable
@@ -96,6 +97,8 @@ class Passing:
             return (yield from self._refused(run, call, f"there is no tool {call.name!a}; there are {names or 'none'}"))
         try:
             effect = tool.effect_of(call) if tool.nature is Nature.EFFECT else None
+            if effect is not None:
+                _check(effect, run)
             arguments = tool.arguments_of(call)
             target = tool.target_of(arguments)
         except IntakeError as error:
@@ -237,6 +240,12 @@ class Passing:
             )
             return replace(answer, recorded=False)
         return replace(kept, call_id=call.id)
+
+
+def _check(effect: Effect, run: Run) -> None:
+    """What the model wrote must be something that can be staged; it is told so, and no transaction is begun for it."""
+    effect.body()
+    intent_key(effect, run.workflow, run.step, 0)
 
 
 def _done(call_id: str, content: str) -> ToolAnswer:
