@@ -157,6 +157,17 @@ async def test_an_operation_under_a_request_without_an_end_waits_for_ever_or_for
     assert (bench.state(one), bench.row(one).outcome_code) == (State.REJECTED, "cancelled")
 
 
+async def test_what_waits_ends_at_its_own_end_if_that_comes_first(bench: Bench, host: Asking) -> None:
+    asked = host.ask(lasts=2 * HOUR)
+    found = host.get(asked.approval_id)
+    one = host.staged(asked.approval_id, not_after=found.read_at + HOUR)
+    assert bench.row(one).due_at == found.read_at + HOUR
+    # When that has passed and a worker looks, then nobody has to decide any more
+    bench.do("update acuse.operation set not_after = clock_timestamp(), version = version + 1 where id = :id", one)
+    await bench.carry(one)
+    assert (bench.state(one), bench.row(one).outcome_code, bench.provider.calls) == (State.REJECTED, "expired", [])
+
+
 async def test_what_is_staged_while_somebody_decides_is_not_forgotten(bench: Bench, host: Asking) -> None:
     # Given a decision that is not committed yet
     asked = host.ask(lasts=HOUR)
