@@ -19,6 +19,7 @@ import pytest
 
 import acuse_adapters
 from acuse.command.accounts import accounts
+from acuse.command.approvals import approvals
 from acuse.command.incidents import incidents
 from acuse.command.main import Command
 from acuse.command.operations import operations
@@ -276,7 +277,10 @@ def test_every_function_and_table_that_the_runbook_uses_exists() -> None:
     assert used <= made
 
 
-@pytest.mark.parametrize(("name", "command"), [("accounts", accounts), ("incidents", incidents), ("operations", operations)])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("accounts", accounts), ("approvals", approvals), ("incidents", incidents), ("operations", operations)],
+)
 def test_every_call_of_the_runbook_is_understood_by_the_command(name: str, command: Command) -> None:
     parser = argparse.ArgumentParser()
     command.configure(parser)
