@@ -75,7 +75,7 @@ class WorkerBroker(RedisBroker):
         if len(good) < len(fetched):
             acks = f"{self.namespace}:__acks__.{self.broker_id}.{queue_name}"
             for identity in self.client.smembers(acks):
-                body = self.client.hget(f"{self.namespace}:{queue_name}.msgs", identity)
+                body: Any = self.client.hget(f"{self.namespace}:{queue_name}.msgs", identity)
                 if body is None or not _is_readable(body):
                     self.do_ack(queue_name, identity)
             _log.warning("messages_unreadable", queue=queue_name, messages=len(fetched) - len(good))

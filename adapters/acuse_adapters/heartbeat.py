@@ -4,7 +4,7 @@ import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import dramatiq
 import redis
@@ -14,6 +14,7 @@ from dramatiq.middleware import Middleware
 __all__ = ["Heartbeat"]
 
 
+@runtime_checkable
 class _Heard(Protocol):
     def be_heard(self) -> None: ...
 
@@ -33,6 +34,8 @@ class Heartbeat(Middleware):
         thread = get_event_loop_thread()
         if thread is None:
             raise RuntimeError("the AsyncIO middleware must come before Heartbeat")
+        if not isinstance(broker, _Heard):
+            raise TypeError(f"{type(broker).__name__} cannot be heard of; Heartbeat is for WorkerBroker")
         self._beating = asyncio.run_coroutine_threadsafe(self._beat(broker), thread.loop)
 
     def after_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
