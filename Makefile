@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: demo dev test pooler check lint types imports mutants faults endure wheel constraints clean
+.PHONY: demo dev test pooler check lint types imports mutants faults explore endure wheel constraints clean
 
 demo: .venv/.installed      ## the whole job on real parts: make demo ARGS="--seed 7 --cases 300"
 	$(BIN)/acuse demo $(ARGS)
@@ -32,6 +32,9 @@ imports: .venv/.installed
 
 faults: .venv/.installed    ## the fault matrix on real processes: make faults ARGS="--filter 'claim*' --json faults.json"
 	$(BIN)/acuse faults $(ARGS)
+
+explore: .venv/.installed   ## random schedules of everybody on a real PostgreSQL: make explore ARGS="--schedules 5000 --seed 1 --json explore.json"
+	$(BIN)/acuse explore $(ARGS)
 
 endure: .venv/.installed     ## ten thousand effects, while processes and servers go down: make endure ARGS="--effects 3000 --seed 7"
 	$(BIN)/acuse endure $(ARGS)

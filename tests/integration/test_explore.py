@@ -1,0 +1,93 @@
+"""The schedule explorer: what its seeds draw breaks no promise, comes again exactly, and becomes short when it fails."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from acuse_adapters.explore.explorer import explore
+from acuse_adapters.explore.ground import Ground
+from acuse_adapters.explore.report import told
+from acuse_adapters.explore.schedule import Plan, Result, Runner
+from acuse_adapters.explore.shrink import shrunk
+
+SCHEDULES = int(os.environ.get("ACUSE_TEST_SCHEDULES", "100"))
+FIRST_SEED = 1
+
+FOUND = sorted((Path(__file__).parent / "explored").glob("*.json"))
+"""Schedules that found a planted mistake (tests/mutants/explore-*.patch), shortened, as `acuse explore --json` has them."""
+
+LOST = """
+create or replace function acuse.turn(o acuse.operation) returns text language sql volatile as 'select null::text'
+"""
+"""A planted mistake: nothing waits for its turn."""
+
+
+@pytest.fixture
+def ground(fresh_database_url: str) -> Iterator[Ground]:
+    with Ground(fresh_database_url) as made:
+        yield made
+
+
+@pytest.mark.invariant(3)
+@pytest.mark.invariant(5)
+@pytest.mark.invariant(7)
+@pytest.mark.invariant(8)
+@pytest.mark.invariant(9)
+@pytest.mark.invariant(10)
+@pytest.mark.timeout(600)
+def test_no_schedule_of_the_sample_breaks_a_promise(fresh_database_url: str) -> None:
+    found = explore(fresh_database_url, FIRST_SEED, SCHEDULES, most_violations=1)
+    assert not found.violations, told(found.violations[0])
+    assert found.schedules == SCHEDULES
+    assert found.steps > 50 * SCHEDULES
+
+
+@pytest.mark.timeout(300)
+def test_a_schedule_that_found_a_mistake_once_breaks_no_promise(ground: Ground) -> None:
+    runner, wrong = Runner(ground), []
+    for file in FOUND:
+        result = runner.run(Plan.of(json.loads(file.read_text(encoding="utf-8"))))
+        wrong += [f"{file.stem}: {told(result)}"] if result.wrong else []
+    assert not wrong, "\n".join(wrong)
+    assert FOUND
+
+
+@pytest.mark.timeout(300)
+def test_a_seed_is_the_same_story_every_time(ground: Ground) -> None:
+    runner = Runner(ground)
+    first = [runner.run(Plan.drawn(seed)) for seed in range(500, 520)]
+    again = [Runner(ground).run(Plan.drawn(seed)) for seed in reversed(range(500, 520))][::-1]
+    assert [one.story for one in again] == [one.story for one in first]
+    # What was drawn and what is told are the same, too.
+    made = [runner.run(Plan(one.plan.seed, one.plan.wishes, one.made)) for one in first[:5]]
+    assert [one.story for one in made] == [one.story for one in first[:5]]
+
+
+def failing(runner: Runner) -> Result:
+    for seed in range(500):
+        result = runner.run(Plan.drawn(seed))
+        if result.wrong:
+            return result
+    pytest.fail("the planted mistake was not found")
+
+
+@pytest.mark.timeout(300)
+def test_a_planted_mistake_is_found_comes_again_exactly_and_becomes_short(ground: Ground, fresh_database_url: str) -> None:
+    # Given a ledger in which nothing waits for its turn
+    with create_engine(fresh_database_url).begin() as connection:
+        connection.execute(text(LOST))
+    runner = Runner(ground)
+
+    # When it is found
+    found = failing(runner)
+
+    # Then its seed tells the same story again, and what is left of it is shorter, fails alike, and comes again as well
+    assert runner.run(Plan.drawn(found.plan.seed)) == found
+    short = shrunk(found, runner.run, most_runs=60)
+    assert len(short.made) < len(found.made) / 2
+    assert runner.run(short.plan).story == short.story
+    assert short.wrong[0] in told(short)
