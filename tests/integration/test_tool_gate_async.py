@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 from stepper import drive
 
-from acuse import AsyncLedger, AsyncOutbox, State
+from acuse import AsyncApprovals, AsyncLedger, AsyncOutbox, State
 from acuse.agents import AsyncJournal, AsyncToolGate, Need, Outcome, Risk, ToolCall, Tools
 
 WHY = "a sentence that says why"
@@ -79,6 +79,23 @@ async def test_a_turn_of_every_nature_is_answered_together(async_engine: AsyncEn
         read = await journal.read(session, "run-1")
     assert [one.text for one in read.messages[2:]] == [one.content for one in answers]
     assert await gate.call(run, calls[2]) == answers[2]
+
+
+async def test_a_call_waits_for_a_person(async_engine: AsyncEngine, tenant: str) -> None:
+    tools, approvals, journal = Tools(), AsyncApprovals(tenant=tenant), AsyncJournal(tenant)
+    tools.effect("send_email", action=SendEmail, risk=Risk.HIGH, why=WHY, approval=Need.REQUIRED)
+    gate = AsyncToolGate(async_engine.begin, tools, journal, AsyncOutbox(), AsyncLedger(async_engine), approvals)
+    async with async_engine.begin() as session:
+        run = await journal.start(session, "run-1", flow_version="1", task="x", owner="pod-1")
+        run = await journal.decide(session, run, "{}", [send("c-1")])
+    assert (await gate.call(run, send("c-1"))).outcome is Outcome.WAITING_FOR_APPROVAL
+    async with async_engine.begin() as session:
+        [asked] = await approvals.pending(session)
+        await approvals.decide(session, asked.approval_id, approve=True, by="ann")
+    answer = await gate.call(run, send("c-1"), wait=timedelta(0))
+    assert (answer.outcome, answer.is_error) == (Outcome.WAITING_FOR_APPROVAL, False)  # until a worker takes it
+    [stopped] = await gate.answers(run, [send("c-1")], wait=timedelta(0), store_pending=False)
+    assert stopped.operation_id == answer.operation_id
 
 
 async def test_a_tool_that_is_cut_off_is_unknown_to_the_next_owner(async_engine: AsyncEngine, tenant: str) -> None:
