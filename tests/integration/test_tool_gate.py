@@ -199,7 +199,7 @@ def test_a_call_that_was_not_decided_is_refused_and_nothing_is_staged(bench: Age
         (ToolCall("toolu_1", "send_email", {"case": "dana@example.org"}), "looks like an address"),
         (ToolCall("toolu_1", "send_email", {"case": "case-1", "subject": "a\0b"}), "U+0000"),
         (ToolCall("toolu_1", "send_email", {"case": "case-1", "subject": "a\ud800b"}), "at $: Invalid JSON"),
-        (ToolCall("toolu_1", "close_case", {"case": ""}), "case"),
+        (ToolCall("toolu_1", "close_case", {"case": ""}), "must not be empty"),
         (ToolCall("toolu_1", "send_letter", {}), "there is no tool 'send_letter'; there are close_case, send_email"),
     ],
 )

@@ -93,7 +93,7 @@ async def test_a_call_waits_for_a_person(async_engine: AsyncEngine, tenant: str)
         [asked] = await approvals.pending(session)
         await approvals.decide(session, asked.approval_id, approve=True, by="ann")
     answer = await gate.call(run, send("c-1"), wait=timedelta(0))
-    assert (answer.outcome, answer.is_error) == (Outcome.WAITING_FOR_APPROVAL, False)  # until a worker takes it
+    assert (answer.outcome, answer.is_error) == (Outcome.IN_PROGRESS, False)
     [stopped] = await gate.answers(run, [send("c-1")], wait=timedelta(0), store_pending=False)
     assert stopped.operation_id == answer.operation_id
 
