@@ -36,6 +36,15 @@ def test_an_effect_is_staged_with_the_record_of_its_call_and_the_answer_says_whe
     assert (stored.operation_id, stored.state, stored.answer) == (answer.operation_id, State.PREPARED, None)
 
 
+def test_a_tool_says_whom_its_operations_tell_of_their_end(engine: Engine, tenant: str) -> None:
+    bench = AgentBench(engine, tenant)
+    bench.email(on_settled="backend/settled")
+    bench.decide(send())
+    operation = bench.call(send()).operation_id
+    assert operation is not None
+    assert bench.ledger.get(operation).on_settled == "backend/settled"
+
+
 @pytest.mark.parametrize(
     ("state", "outcome", "is_error", "words"),
     [

@@ -108,6 +108,10 @@ def test_calls_ask_the_same_whatever_their_ids_and_spelling() -> None:
         lambda tools: [tools.read_only(risk=Risk.LOW, why=WHY)(print) for _ in range(2)],
         lambda tools: tools.appends(risk=Risk.LOW, why=WHY, name="a-b", approval=Need.REQUIRED)(print),
         lambda tools: tools.effect("note", action=Note, risk=Risk.LOW, why="", approval=Need.NOT_NEEDED),
+        lambda tools: tools.effect(
+            "note", action=Note, risk=Risk.LOW, why=WHY, approval=Need.NOT_NEEDED, on_settled="no address"
+        ),
+        lambda tools: tools.overwrites(risk=Risk.LOW, why=WHY, callback="acuse.crm/perform")(print),
     ],
 )
 def test_a_mistake_in_a_declaration_is_found_where_it_is_made(declare: Any) -> None:

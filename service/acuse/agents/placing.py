@@ -91,7 +91,7 @@ class Placing:
         allowed = yield from self._allowed(run, stored, tool, effect, given, approval, used_up)
         if isinstance(allowed, ToolAnswer):
             return replace(allowed, call_id=call.id)
-        staged = yield from self._stage(run, stored, effect, given, allowed, predecessor, distinct)
+        staged = yield from self._stage(run, stored, tool, effect, given, allowed, predecessor, distinct)
         if isinstance(staged, Placed):
             yield from self._record(run, stored, token, key, staged.operation, None)
             return replace(staged, call=call)
@@ -157,6 +157,7 @@ class Placing:
         self,
         run: Run,
         stored: StoredCall,
+        tool: Tool,
         effect: Effect,
         given: str | None,
         approval: str | None,
@@ -174,6 +175,7 @@ class Placing:
                     effect_key=None if predecessor else given,
                     approval=approval,
                     succeeds=predecessor,
+                    on_settled=tool.on_settled,
                     distinct=distinct,
                     tenant=run.tenant,
                 )

@@ -15,7 +15,7 @@ from acuse.agents.call import ToolCall
 from acuse.agents.intake import MAX_TOOL
 from acuse.agents.nature import Nature, Need, Risk
 from acuse.errors import ConfigurationError, IntakeError, InvalidField
-from acuse.intent import MAX_TARGET, Action, ActorLike, Effect, check_text
+from acuse.intent import MAX_TARGET, Action, ActorLike, Effect, actor_address, check_text
 
 __all__ = ["NotDone", "Tool", "Tools"]
 
@@ -44,6 +44,7 @@ class Tool:
     approval: Need = Need.NOT_NEEDED
     approval_expires_in: timedelta | None = None
     callback: ActorLike | str | None = field(default=None)
+    on_settled: ActorLike | str | None = field(default=None)
 
     def arguments_of(self, call: ToolCall) -> dict[str, Any]:
         """The call's arguments, which fit the tool. Raises `IntakeError`: then nothing has run."""
@@ -190,11 +191,12 @@ class Tools:
         make: Callable[..., Action | Effect] | None = None,
         approval_expires_in: timedelta | None = None,
         callback: ActorLike | str | None = None,
+        on_settled: ActorLike | str | None = None,
     ) -> Tool:
         """Declare a tool that becomes an operation: it is staged, never run here.
 
-        make: the action out of the model's arguments, where these are not its fields. callback: the host's actor that is told of
-        the approval.
+        make: the action out of the model's arguments, where these are not its fields. callback, on_settled: the host's actors
+        that are told of the approval, and of how the operation ended.
         """
         tool = Tool(
             name=_name(name),
@@ -206,6 +208,7 @@ class Tools:
             approval=Need(approval),
             approval_expires_in=approval_expires_in,
             callback=callback,
+            on_settled=on_settled,
         )
         return self._add(tool)
 
@@ -240,6 +243,8 @@ class Tools:
     def _add(self, tool: Tool) -> Tool:
         if tool.name in self._tools:
             raise ConfigurationError(f"tool {tool.name!a} is declared twice; give one another name")
+        for where, actor in (("callback", tool.callback), ("on_settled", tool.on_settled)):
+            _check_actor(tool.name, where, actor)
         self._tools[tool.name] = tool
         return tool
 
@@ -269,6 +274,14 @@ def _why(name: str, why: str) -> str:
     if not isinstance(why, str) or len(why.strip()) < _SHORTEST_WHY:
         raise ConfigurationError(f"tool {name!a}: why= must say in a sentence why its risk is what it is")
     return why
+
+
+def _check_actor(name: str, where: str, actor: ActorLike | str | None) -> None:
+    try:
+        if actor is not None:
+            actor_address(actor, where)
+    except IntakeError as error:
+        raise ConfigurationError(f"tool {name!a}: {error}") from None
 
 
 def _target(target: str | Callable[[Mapping[str, Any]], str] | None) -> Callable[[Mapping[str, Any]], str] | None:
