@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from acuse import AsyncOutbox, Effect, Outbox
 from acuse.bridges.fastapi import AsyncBound, Bound, answer_for_refusals, bound
+from acuse.errors import ApprovalError, NotFound
 from acuse.store.engine import async_engine, sync_engine
 
 
@@ -91,6 +92,19 @@ async def test_a_refusal_is_an_answer_and_not_a_crash(client: AsyncClient) -> No
     assert (conflict.status_code, conflict.json()["operation_id"]) == (409, first["operation"])
     refused = await client.post(f"/cases/{'x' * 300}/close")
     assert (refused.status_code, refused.json()["error"]) == (422, "InvalidField")
+
+
+async def test_what_is_not_there_and_an_approval_that_is_none_any_more_are_answers_too(app: FastAPI, client: AsyncClient) -> None:
+    @app.post("/{what}")
+    def fail(what: str) -> None:
+        raise {
+            "gone": NotFound(what="approval", id="apr_1"),
+            "late": ApprovalError(reason="it has expired", approval_id="apr_2", state="expired"),
+        }[what]
+
+    gone, late = await client.post("/gone"), await client.post("/late")
+    assert (gone.status_code, gone.json()["error"]) == (404, "NotFound")
+    assert (late.status_code, late.json()["approval_id"], late.json()["state"]) == (409, "apr_2", "expired")
 
 
 async def test_the_asynchronous_outbox_is_awaited_on_an_asynchronous_session(fresh_database_url: str, engine: Engine) -> None:

@@ -4,17 +4,26 @@ Which moment commits decides what the caller may believe. A dependency with `yie
 sent, unless it is asked for with `scope="function"`: then a commit that fails is a 500 and not a 200 over nothing.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, overload
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, TypeAlias, overload
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from acuse.bridges.bound import AsyncBound, Bound
-from acuse.errors import AcuseError, EffectConflict, InDoubt, IntakeError, RetryTransaction
+from acuse.errors import AcuseError, ApprovalError, EffectConflict, InDoubt, IntakeError, NotFound, RetryTransaction
 from acuse.outbox import AsyncOutbox, Outbox
 
 __all__ = ["AsyncBound", "Bound", "answer_for_refusals", "bound"]
+
+_STATUS: Final[Mapping[type[AcuseError], int]] = {
+    IntakeError: 422,
+    NotFound: 404,
+    EffectConflict: 409,
+    InDoubt: 409,
+    ApprovalError: 409,
+    RetryTransaction: 503,
+}
 
 
 @overload
@@ -44,8 +53,12 @@ def bound(
 
 
 def answer_for_refusals(app: FastAPI) -> None:
-    """Let `app` answer 422 for what cannot be accepted, 409 for a conflict or a doubt, and 503 where the caller may try again."""
-    for kind, status in ((IntakeError, 422), (EffectConflict, 409), (InDoubt, 409), (RetryTransaction, 503)):
+    """Let `app` answer for what the outbox and approvals refuse.
+
+    422 for what cannot be accepted; 404 for what is not there, or is another tenant's; 409 for a conflict, a doubt, and an
+    approval that is not what it would have to be; 503 where the caller may try again.
+    """
+    for kind, status in _STATUS.items():
         app.add_exception_handler(kind, _answer(status))
 
 
@@ -55,6 +68,8 @@ def _answer(status: int) -> Callable[[Request, Exception], JSONResponse]:
         said: dict[str, object] = {"error": type(error).__name__, "detail": str(error)}
         if isinstance(error, EffectConflict | InDoubt):
             said["operation_id"] = error.operation_id
+        if isinstance(error, ApprovalError):
+            said |= {"approval_id": error.approval_id, "state": error.state}
         return JSONResponse(said, status, {"Retry-After": "1"} if isinstance(error, RetryTransaction) else None)
 
     return answer
