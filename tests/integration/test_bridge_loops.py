@@ -103,7 +103,8 @@ def lose_the_lease(bench: AgentBench, run: str = "run-77") -> None:
 
 def test_the_model_decides_the_tool_runs_and_the_model_is_told(bench: AgentBench, ask: Ask, script: ScriptedModel) -> None:
     ended = go(bench, ask)
-    assert (ended.end, ended.text != "") == (End.FINISHED, True)
+    assert (ended.end, ended.text) == (End.FINISHED, "Dana knows.")
+    assert json.loads(ended.message)["role"] == "assistant"
     assert bench.operations() == 1
     # What went back is the model's own message, byte for byte as content goes, and one answer to its call
     assert len(script.asked) == 2

@@ -5,7 +5,7 @@ Ask the model, store what it decided, answer its calls, store the answers, ask a
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -39,11 +39,15 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """text: the model's last words, if it finished in this process. waiting: the answers that wait for a person."""
+    """text: the model's last words, if it said them to this process; message: its last message as it is stored, in any case.
+
+    waiting: the answers that wait for a person.
+    """
 
     end: End
     text: str = ""
     waiting: tuple[ToolAnswer, ...] = ()
+    message: str = ""
 
 
 class AgentLoop:
@@ -81,13 +85,15 @@ class AgentLoop:
         Raises `RunOwned` while another lease lasts, `FlowVersionMismatch`, `RunLost`, `RunEnded`, and what the model raises.
         """
         resumed = self._opened(run_id, task, flow_version, owner, lease, max_turns, workflow)
+        words = ""
         with Keeping(self._journal, self._sessions, resumed.run) as kept:
             while True:
                 kept.check()
                 step = self._step(resumed)
                 if isinstance(step, Ended):
-                    return step
-                resumed = self._read(step)
+                    return replace(step, text=words) if step.end is End.FINISHED else step
+                run, words = step
+                resumed = self._read(run)
 
     def _opened(
         self, run_id: str, task: str, flow_version: str, owner: str, lease: timedelta, max_turns: int, workflow: str | None
@@ -113,7 +119,7 @@ class AgentLoop:
         with self._sessions() as session:
             return self._journal.read(session, run.run_id)
 
-    def _step(self, resumed: Resumed) -> Run | Ended:
+    def _step(self, resumed: Resumed) -> tuple[Run, str] | Ended:
         run = resumed.run
         match resumed.next:
             case "answer":
@@ -123,21 +129,21 @@ class AgentLoop:
                     with self._sessions() as session:
                         self._journal.release(session, run)
                     return Ended(End.WAITING, waiting=waiting)
-                return self._told(run, resumed.calls, answers)
+                return self._told(run, resumed.calls, answers), ""
             case "ask":
                 return self._asked(run, resumed.messages)
         with self._sessions() as session:
             self._journal.finish(session, run)
-        return Ended(End.FINISHED, resumed.messages[-1].text)
+        return Ended(End.FINISHED, message=resumed.messages[-1].text)
 
-    def _asked(self, run: Run, messages: Sequence[Message]) -> Run | Ended:
+    def _asked(self, run: Run, messages: Sequence[Message]) -> tuple[Run, str] | Ended:
         if run.turns_left <= 0:
             with self._sessions() as session:
                 self._journal.finish(session, run, exhausted=True)
             return Ended(End.EXHAUSTED)
         said = self._ask(messages)
         with self._sessions() as session:
-            return self._journal.decide(session, run, said.message, said.calls, tokens_used=said.tokens_used)
+            return self._journal.decide(session, run, said.message, said.calls, tokens_used=said.tokens_used), said.text
 
     def _told(self, run: Run, calls: Sequence[ToolCall], answers: Sequence[ToolAnswer]) -> Run:
         """What is still in progress or in doubt is told as that: the model must not wait for ever, and must not repeat it."""
