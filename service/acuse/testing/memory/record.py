@@ -7,6 +7,7 @@ from acuse.identifier import approval_id, event_id, operation_id
 from acuse.protocol import State
 from acuse.record import HistoryEntry, OperationRecord
 from acuse.store.evidence import finding_kind
+from acuse.testing.memory.approval import gate as approval_gate
 from acuse.testing.memory.row import Attempt, Entry, Evidence, Operation
 from acuse.testing.memory.tables import Tables
 
@@ -53,7 +54,7 @@ def record_of(tables: Tables, one: Operation) -> OperationRecord:
         handed_at=one.handed_at,
         claim_until=one.claim_until,
         due_at=one.due_at,
-        waiting=cast("Literal['dependency', 'ordering', 'approval'] | None", one.waiting),
+        waiting=_waiting(tables, one),
         held=one.held,
         put_off=cast("Literal['account_paused', 'breaker_open', 'account_busy'] | None", one.put_off),
         handovers=one.handovers,
@@ -67,6 +68,12 @@ def record_of(tables: Tables, one: Operation) -> OperationRecord:
         updated_at=one.updated_at,
         settled_at=one.settled_at,
     )
+
+
+def _waiting(tables: Tables, one: Operation) -> Literal["dependency", "ordering", "approval"] | None:
+    # Once it is decided nobody is waited for, though the worker is yet to come.
+    decided = one.waiting == "approval" and approval_gate(tables, one, tables.now) != "approval_pending"
+    return None if decided else cast("Literal['dependency', 'ordering', 'approval'] | None", one.waiting)
 
 
 def _waits_for(tables: Tables, one: Operation) -> tuple[str, ...]:
