@@ -13,6 +13,7 @@ from acuse_adapters.explore.ground import Ground
 from acuse_adapters.explore.report import told
 from acuse_adapters.explore.schedule import Plan, Result, Runner
 from acuse_adapters.explore.shrink import shrunk
+from acuse_adapters.explore.wish import Wish
 
 SCHEDULES = int(os.environ.get("ACUSE_TEST_SCHEDULES", "100"))
 FIRST_SEED = 1
@@ -54,6 +55,31 @@ def test_a_schedule_that_found_a_mistake_once_breaks_no_promise(ground: Ground) 
         wrong += [f"{file.stem}: {told(result)}"] if result.wrong else []
     assert not wrong, "\n".join(wrong)
     assert FOUND
+
+
+@pytest.mark.timeout(300)
+def test_a_schedule_that_found_a_mistake_once_is_still_made_as_written(ground: Ground) -> None:
+    # A move whose name has changed is left out, and what is left finds nothing: find the schedule anew, with its patch.
+    runner = Runner(ground)
+    for file in FOUND:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        assert list(runner.run(Plan.of(written)).made) == written["moves"], file.stem
+        assert (file.parents[2] / "mutants" / f"explore-{file.stem}.patch").exists(), "whose planted mistake was it?"
+
+
+@pytest.mark.timeout(300)
+def test_who_asks_for_what_is_in_doubt_has_no_operation(ground: Ground) -> None:
+    # Given two of one workflow that ask for the same, so that nothing is staged for the second, whose approval is revoked
+    wishes = tuple(Wish(name, 3, "thing-1", approved=True, workflow=True) for name in ("op1", "op2"))
+    staging = [(f"a host stages {name}", f"host.{name}:stage", f"host.{name}:COMMIT") for name in ("op1", "op2")]
+    moves = (*staging[0], *staging[1], "the approval of op2 is revoked", "revoker.op2:revoke_approval", "revoker.op2:COMMIT")
+
+    # When the first is carried out
+    result = Runner(ground).run(Plan(1, wishes, moves))
+
+    # Then that is no mistake
+    assert "in_doubt" in told(result)
+    assert not result.wrong, told(result)
 
 
 @pytest.mark.timeout(300)

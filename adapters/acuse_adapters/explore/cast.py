@@ -157,15 +157,17 @@ class Cast:
     # hosts
 
     def stage(self, wish: Wish) -> None:
-        """Let a host stage a wish."""
+        """Let a host stage a wish. If the end of another that asks for the same is not known, nothing is staged."""
 
         def run() -> None:
             with self._engine.begin() as connection:
                 after = [self.ids[name] for name in wish.after]
                 staged = wish.stage(connection, self.approvals.get(wish.name), after)
-                self.turns.names[staged] = wish.name
-            self.ids[wish.name] = staged
-            self.committed.setdefault(wish.name, self.turns.steps)
+                if not staged.in_doubt:
+                    self.turns.names[staged.operation_id] = wish.name
+            if not staged.in_doubt:
+                self.ids[wish.name] = staged.operation_id
+                self.committed.setdefault(wish.name, self.turns.steps)
 
         self._people(f"host.{wish.name}", run)
 

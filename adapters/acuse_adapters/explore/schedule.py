@@ -152,7 +152,7 @@ class _Rest:
         if self._night:
             self._pass(self._night)
         for wish in self._cast.wishes.values():
-            if wish.name not in self._cast.ids:
+            if wish.name not in self._cast.ids and all(name in self._cast.ids for name in wish.after):
                 self._cast.stage(wish)
                 self._end_all()
         for _ in range(ROUNDS):
@@ -177,7 +177,7 @@ class _Rest:
         self._end_all()
         for _ in range(ROUNDS):
             self._relay_all()
-            if not self._cast.broker.waiting:
+            if self._turns.wrong or not self._cast.broker.waiting:
                 break
             for message in self._cast.broker.waiting:
                 self._turns.event(f"{WORKERS[0]} fetches {message.name}")
@@ -190,7 +190,7 @@ class _Rest:
 
     def _relay_all(self) -> None:
         for number in range(ROUNDS):
-            if not self._judge.outbox():
+            if self._turns.wrong or not self._judge.outbox():
                 return
             if number:
                 self._pass(FULL_SCAN_SECONDS)

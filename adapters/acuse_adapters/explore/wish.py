@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from acuse import Approvals, Outbox
+from acuse import Approvals, Outbox, Staged
 from acuse_adapters.explore.clock import BASE
 from acuse_adapters.explore.promise import KINDS
 
@@ -40,9 +40,9 @@ class Wish:
         said = KINDS[self.kind](thing=self.target)
         return Approvals(tenant=TENANT).grant(connection, said, by="alice", expires_at=expires, max_uses=self.approval_uses)
 
-    def stage(self, connection: Connection, approval: str | None, after: list[str]) -> str:
+    def stage(self, connection: Connection, approval: str | None, after: list[str]) -> Staged:
         """Stage it in the connection's transaction; said again it is the same operation."""
-        staged = Outbox(tenant=TENANT).stage(
+        return Outbox(tenant=TENANT).stage(
             connection,
             KINDS[self.kind](thing=self.target),
             workflow=WORKFLOW if self.workflow else None,
@@ -53,7 +53,6 @@ class Wish:
             not_after=None if self.not_after is None else BASE + timedelta(seconds=self.not_after),
             on_settled=f"{HOST_QUEUE}/settled" if self.told else None,
         )
-        return staged.operation_id
 
 
 def draw(dice: random.Random) -> tuple[Wish, ...]:
