@@ -14,8 +14,8 @@ dev: .venv/.installed       ## everything on the embedded pair, until Ctrl-C
 test: .venv/.installed      ## all rings that need no browser
 	$(BIN)/pytest $(ARGS)
 
-pooler: .venv/.installed     ## the integration ring behind a pgbouncer in transaction mode, which must be installed
-	ACUSE_TEST_PGBOUNCER=1 $(BIN)/pytest tests/integration -q $(ARGS)
+pooler: .venv/.installed    ## the integration ring behind a pgbouncer in transaction mode, which must be installed
+	ACUSE_TEST_PGBOUNCER=1 $(BIN)/pytest -q $(if $(TESTS),$(TESTS),tests/integration) $(ARGS)
 
 check: lint types imports test  ## what CI runs
 
@@ -36,7 +36,7 @@ faults: .venv/.installed    ## the fault matrix on real processes: make faults A
 explore: .venv/.installed   ## random schedules of everybody on a real PostgreSQL: make explore ARGS="--schedules 5000 --seed 1 --json explore.json"
 	$(BIN)/acuse explore $(ARGS)
 
-endure: .venv/.installed     ## ten thousand effects, while processes and servers go down: make endure ARGS="--effects 3000 --seed 7"
+endure: .venv/.installed    ## ten thousand effects, while processes and servers go down: make endure ARGS="--effects 3000 --seed 7"
 	$(BIN)/acuse endure $(ARGS)
 
 mutants: .venv/.installed   ## breaks each invariant's mechanism once and shows which test notices
