@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def run(installed: Path, project: Path, tests: str) -> subprocess.CompletedProce
     (project / "app.py").write_text(_APP, encoding="utf-8")
     (project / "test_app.py").write_text(f"FOLDER = {str(installed)!r}\n{tests}", encoding="utf-8")
     # Without the other plugins of this environment: one of them may load what a test asks about.
-    others = ["-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:timeout"]
+    others = [it for one in entry_points(group="pytest11") if one.name != "acuse" for it in ("-p", f"no:{one.name}")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *others]
     return subprocess.run(
         command, cwd=project, env=os.environ | {"PYTHONPATH": str(installed)}, capture_output=True, text=True, check=False

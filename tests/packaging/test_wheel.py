@@ -70,11 +70,14 @@ def test_every_entry_point_leads_to_a_file_of_the_wheel(wheel: zipfile.ZipFile) 
             assert f"{module}.py" in names or f"{module}/__init__.py" in names, value
 
 
+BRIDGES = {"fastapi", "django", "langgraph", "anthropic", "openai", "mcp"}
+
+
 def test_the_base_brings_no_broker_and_no_http_and_the_extras_do(metadata: Message) -> None:
     requirements = metadata.get_all("Requires-Dist") or []
     base = {one.split(">")[0].split("=")[0].strip() for one in requirements if "extra ==" not in one}
     assert base == {"sqlalchemy", "psycopg", "pydantic", "structlog", "rfc8785"}
-    assert set(metadata.get_all("Provides-Extra") or []) == {"worker", "web", "embedded", "dev"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"worker", "web", "embedded", "dev", *BRIDGES}
     of_worker = [one for one in requirements if "extra == 'worker'" in one]
     for name in ("dramatiq", "redis", "httpx", "alembic", "greenlet", "pydantic-settings"):
         assert any(one.startswith(name) for one in of_worker), name
