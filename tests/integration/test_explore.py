@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
 
 from acuse_adapters.explore.explorer import explore
 from acuse_adapters.explore.ground import Ground
@@ -104,7 +105,7 @@ def failing(runner: Runner) -> Result:
 @pytest.mark.timeout(300)
 def test_a_planted_mistake_is_found_comes_again_exactly_and_becomes_short(ground: Ground, fresh_database_url: str) -> None:
     # Given a ledger in which nothing waits for its turn
-    with create_engine(fresh_database_url).begin() as connection:
+    with create_engine(fresh_database_url, poolclass=NullPool).begin() as connection:
         connection.execute(text(LOST))
     runner = Runner(ground)
 
