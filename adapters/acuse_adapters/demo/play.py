@@ -17,7 +17,7 @@ __all__ = ["Play"]
 LONGEST_SECONDS = 100.0
 """From the first case on. What is not final by then must have said why."""
 
-HELD_SECONDS = 20
+HELD_SECONDS = 120
 """How long the first requests may take to reach the CRM."""
 
 KEY_RETENTION_SECONDS = 18
