@@ -39,6 +39,7 @@ def left_nothing(one: Started, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.invariant(5)
 @pytest.mark.invariant(10)
 def test_nothing_is_doubled_nothing_is_lost_and_what_is_uncertain_is_explained(
