@@ -92,6 +92,21 @@ def test_what_is_staged_stands_and_falls_with_the_atomic_block(engine: Engine) -
         assert list(connection.execute(text("select id from closed order by id")).scalars()) == ["kept", "outer"]
 
 
+def test_a_message_counts_for_the_tenant_that_it_was_bound_to(engine: Engine) -> None:
+    run(
+        engine,
+        """
+        class Message:
+            queue_name, actor_name, message_id = "host", "told", "m-1"
+            args, kwargs, options = (), {}, {}
+        with transaction.atomic():
+            bound(outbox, tenant="acme").send(Message())
+        """,
+    )
+    with engine.connect() as connection:
+        assert connection.execute(text("select tenant from acuse.outbox_message")).scalars().all() == ["acme"]
+
+
 def test_where_nothing_would_be_in_one_transaction_it_says_what_to_do(engine: Engine) -> None:
     said = run(
         engine,

@@ -15,7 +15,7 @@ class Bound:
         self.publish = partial(outbox.publish, session, tenant=tenant)
         self.stage = partial(outbox.stage, session, tenant=tenant)
         self.stage_many = partial(outbox.stage_many, session, tenant=tenant)
-        self.send = partial(outbox.send, session)
+        self.send = partial(outbox.send, session, tenant=tenant)
 
 
 class AsyncBound:
@@ -25,4 +25,4 @@ class AsyncBound:
         self.publish = partial(outbox.publish, session, tenant=tenant)
         self.stage = partial(outbox.stage, session, tenant=tenant)
         self.stage_many = partial(outbox.stage_many, session, tenant=tenant)
-        self.send = partial(outbox.send, session)
+        self.send = partial(outbox.send, session, tenant=tenant)
