@@ -15,9 +15,10 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from acuse.agents import Journal, Outcome, Resumed, Run, RunExists, ToolAnswer, ToolCall, ToolGate
+from acuse.agents import Journal, Outcome, Resumed, Run, ToolAnswer, ToolCall, ToolGate
 from acuse.agents.journal import LEASE, MAX_TURNS
 from acuse.approval import Approvals
+from acuse.bridges.conversation import Conversation
 from acuse.errors import AcuseError, ApprovalError, ConfigurationError
 from acuse.store.caller import Caller
 
@@ -50,6 +51,7 @@ class GatedTools:
         """flow_version: of your graph. owner: of this process. The others are those of `Journal.start`."""
         self._sessions = sessions
         self._journal = journal
+        self._conversation = Conversation(sessions, journal)
         self._gate = gate
         self._approvals = approvals
         self._flow_version = flow_version
@@ -68,7 +70,7 @@ class GatedTools:
             run, stored = self._decided(resumed, said)
             answers = self._answers(run, stored) if isinstance(stored, _Open) else stored.answers
         finally:
-            self._given_back(run)
+            self._conversation.give_back(run)
         calls = said[-1].tool_calls
         return {"messages": [_message(call["id"], answer) for call, answer in zip(calls, answers, strict=True)]}
 
@@ -76,18 +78,14 @@ class GatedTools:
         thread = config.get("configurable", {}).get("thread_id")
         if not isinstance(thread, str):
             raise ConfigurationError("the graph needs a checkpointer and a thread_id: the thread is what a run belongs to")
-        how: dict[str, Any] = {"flow_version": self._flow_version, "owner": self._owner, "lease": self._lease}
-        try:
-            with self._sessions() as session:
-                self._journal.start(session, thread, task="(LangGraph)", max_turns=self._max_turns, **how)
-                return self._journal.read(session, thread)
-        except RunExists:
-            with self._sessions() as session:
-                return self._journal.resume(session, thread, **how)
-
-    def _given_back(self, run: Run) -> None:
-        with self._sessions() as session:
-            self._journal.release(session, run)
+        return self._conversation.take(
+            thread,
+            "(LangGraph)",
+            flow_version=self._flow_version,
+            owner=self._owner,
+            lease=self._lease,
+            max_turns=self._max_turns,
+        )
 
     def _decided(self, resumed: Resumed, said: Sequence[AIMessage]) -> "tuple[Run, _Open | _Closed]":
         """The step of the last message: stored before, stored under another id by a try that no checkpoint knows, or new."""
@@ -121,10 +119,7 @@ class GatedTools:
             said = interrupt({"approvals": self._asked(run, opened.calls), "refused": refused})
             refused = self._decide(run, opened.calls, said)
             answers = self._gate.answers(run, opened.calls, store_pending=False)
-        with self._sessions() as session:
-            for call, answer in zip(opened.calls, answers, strict=True):
-                if not answer.outcome.final or not answer.recorded:
-                    run = self._journal.answer(session, run, call, answer)
+        self._conversation.tell(run, opened.calls, answers)
         return answers
 
     def _asked(self, run: Run, calls: Sequence[ToolCall]) -> list[dict[str, str | None]]:

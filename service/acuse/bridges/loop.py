@@ -10,8 +10,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from acuse.agents import Journal, Keeping, Message, Outcome, Resumed, Run, RunExists, ToolAnswer, ToolCall, ToolGate
+from acuse.agents import Journal, Keeping, Message, Outcome, Resumed, Run, ToolAnswer, ToolCall, ToolGate
 from acuse.agents.journal import LEASE, MAX_TURNS
+from acuse.bridges.conversation import Conversation
 from acuse.store.caller import Caller
 
 __all__ = ["AgentLoop", "Decision", "End", "Ended"]
@@ -68,6 +69,7 @@ class AgentLoop:
         self._journal = journal
         self._gate = gate
         self._ask = ask
+        self._conversation = Conversation(sessions, journal)
 
     def run(
         self,
@@ -84,7 +86,9 @@ class AgentLoop:
 
         Raises `RunOwned` while another lease lasts, `FlowVersionMismatch`, `RunLost`, `RunEnded`, and what the model raises.
         """
-        resumed = self._opened(run_id, task, flow_version, owner, lease, max_turns, workflow)
+        resumed = self._conversation.take(
+            run_id, task, flow_version=flow_version, owner=owner, lease=lease, max_turns=max_turns, workflow=workflow
+        )
         words = ""
         with Keeping(self._journal, self._sessions, resumed.run) as kept:
             while True:
@@ -93,31 +97,7 @@ class AgentLoop:
                 if isinstance(step, Ended):
                     return replace(step, text=words) if step.end is End.FINISHED else step
                 run, words = step
-                resumed = self._read(run)
-
-    def _opened(
-        self, run_id: str, task: str, flow_version: str, owner: str, lease: timedelta, max_turns: int, workflow: str | None
-    ) -> Resumed:
-        try:
-            with self._sessions() as session:
-                run = self._journal.start(
-                    session,
-                    run_id,
-                    flow_version=flow_version,
-                    task=task,
-                    owner=owner,
-                    lease=lease,
-                    max_turns=max_turns,
-                    workflow=workflow,
-                )
-        except RunExists:
-            with self._sessions() as session:
-                return self._journal.resume(session, run_id, flow_version=flow_version, owner=owner, lease=lease)
-        return self._read(run)
-
-    def _read(self, run: Run) -> Resumed:
-        with self._sessions() as session:
-            return self._journal.read(session, run.run_id)
+                resumed = self._conversation.read(run.run_id)
 
     def _step(self, resumed: Resumed) -> tuple[Run, str] | Ended:
         run = resumed.run
@@ -126,10 +106,9 @@ class AgentLoop:
                 answers = self._gate.answers(run, resumed.calls, store_pending=False)
                 waiting = tuple(one for one in answers if one.outcome in _PENDING)
                 if waiting:
-                    with self._sessions() as session:
-                        self._journal.release(session, run)
+                    self._conversation.give_back(run)
                     return Ended(End.WAITING, waiting=waiting)
-                return self._told(run, resumed.calls, answers), ""
+                return self._conversation.tell(run, resumed.calls, answers), ""
             case "ask":
                 return self._asked(run, resumed.messages)
         with self._sessions() as session:
@@ -144,11 +123,3 @@ class AgentLoop:
         said = self._ask(messages)
         with self._sessions() as session:
             return self._journal.decide(session, run, said.message, said.calls, tokens_used=said.tokens_used), said.text
-
-    def _told(self, run: Run, calls: Sequence[ToolCall], answers: Sequence[ToolAnswer]) -> Run:
-        """What is still in progress or in doubt is told as that: the model must not wait for ever, and must not repeat it."""
-        with self._sessions() as session:
-            for call, answer in zip(calls, answers, strict=True):
-                if not answer.outcome.final or not answer.recorded:
-                    run = self._journal.answer(session, run, call, answer)
-        return run
