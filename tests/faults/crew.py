@@ -100,7 +100,7 @@ class Crew:
     def worker(self, *words: str, **settings: str) -> tuple[str, Child]:
         """Start a worker and wait until it works. Returns its name and its process."""
         name, child = self._start(["-m", "acuse", "worker", *words], settings)
-        until(lambda: "worker_started" in self.fleet.tail(name) or child.exit_code is not None, f"{name} starts")
+        until(lambda: self.fleet.has_said(name, "worker_started") or child.exit_code is not None, f"{name} starts")
         assert child.exit_code is None, self.fleet.tail(name)
         return name, child
 

@@ -71,6 +71,14 @@ class Started:
         """Every process that it started, directly or not."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
+    def commands(self) -> list[tuple[list[str], psutil.Process]]:
+        """Its descendants with their command lines; without those that ended while we looked."""
+        found = []
+        for process in self.descendants():
+            with suppress(psutil.Error):
+                found.append((process.cmdline(), process))
+        return found
+
     def _read(self, name: str, stream: Iterator[str] | None) -> None:
         assert stream is not None
         for line in stream:

@@ -53,7 +53,7 @@ def test_nothing_is_doubled_nothing_is_lost_and_what_is_uncertain_is_explained(
     words = ("demo", "--cases", "24", "--seed", "11", "--json", file, "--keep")
     with started(*words, **environment(servers, folder), **others) as demo:
         demo.says("then press Ctrl-C", 100)
-        assert {"relay", "worker", "acuse_adapters.demo.backend"} <= {word for it in demo.descendants() for word in it.cmdline()}
+        assert {"relay", "worker", "acuse_adapters.demo.backend"} <= {word for command, _ in demo.commands() for word in command}
         demo.send(signal.SIGINT)
         code = demo.ends()
 
@@ -101,7 +101,7 @@ def test_sigterm_ends_the_embedded_servers_too(tmp_path: Path) -> None:
     folder.mkdir()
     with started("demo", "--cases", "60", "--seed", "3", TMPDIR=str(folder)) as demo:
         demo.says("the backend closes 60 cases", 60)
-        assert any("postgres" in " ".join(process.cmdline()) for process in demo.descendants())
+        assert any("postgres" in " ".join(command) for command, _ in demo.commands())
         demo.send(signal.SIGTERM)
         assert demo.ends() == 128 + signal.SIGTERM
     left_nothing(demo, folder)
@@ -113,9 +113,8 @@ def test_a_worker_that_dies_by_itself_is_reported_with_the_end_of_its_log(
     folder = tmp_path / "tmp"
     with started("demo", "--cases", "60", "--seed", "3", **environment(servers, folder)) as demo:
         demo.says("the backend closes 60 cases")
-        [worker] = [
-            it for it in demo.descendants() if it.cmdline()[-5:] == ["worker", "--provider", "email", "--provider", "ticket"]
-        ]
+        words = ["worker", "--provider", "email", "--provider", "ticket"]
+        [worker] = [process for command, process in demo.commands() if command[-5:] == words]
         worker.kill()
         assert demo.ends() == 2
     assert "acuse demo: worker-2 ended by itself" in demo.err

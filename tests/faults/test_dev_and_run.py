@@ -54,7 +54,7 @@ def test_dev_carries_effects_out_ends_on_sigterm_and_keeps_what_it_knows(tmp_pat
             finally:
                 engine.dispose()
             # And SIGTERM ends all of it
-            assert {"relay", "worker"} <= {word for process in dev.descendants() for word in process.cmdline()}
+            assert {"relay", "worker"} <= {word for command, _ in dev.commands() for word in command}
             dev.send(signal.SIGTERM)
             assert dev.ends(40) == 0, dev.err
         assert leftovers(dev) == []
@@ -64,7 +64,7 @@ def test_dev_carries_effects_out_ends_on_sigterm_and_keeps_what_it_knows(tmp_pat
 def test_dev_reports_a_process_that_dies_by_itself_and_ends_the_others(tmp_path: Path) -> None:
     with started("dev", "--folder", tmp_path / "state") as dev:
         dev.says("press Ctrl-C to stop", 60)
-        [relay] = [process for process in dev.descendants() if process.cmdline()[-1] == "relay"]
+        [relay] = [process for command, process in dev.commands() if command[-1:] == ["relay"]]
         relay.kill()
         assert dev.ends(40) == 1
     assert "relay ended by itself" in dev.err

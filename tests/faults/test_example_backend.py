@@ -63,10 +63,9 @@ class Backend:
 
     def kill_alone(self, word: str) -> None:
         """End a process of this start, known by a word of its command line."""
-        for process in self.process.descendants():
-            with suppress(psutil.Error):  # of others, which may end while we look
-                if word in process.cmdline():
-                    process.kill()
+        for command, process in self.process.commands():
+            if word in command:
+                process.kill()
 
     def _is_mine(self, process: psutil.Process) -> bool:
         try:

@@ -130,7 +130,7 @@ def test_a_worker_that_starts_while_the_broker_is_full_waits_and_then_drains(
         name, worker = crew.worker()
         log = crew.folder / f"{name}.log"
         until(lambda: log.read_text().count("Consumer encountered an unexpected error") >= 6, "its consumers try")
-        until(lambda: "out of memory" in crew.fleet.tail("relay"), "the relay has tried")
+        until(lambda: crew.fleet.has_said("relay", "out of memory"), "the relay has tried")
         during = crew.stage(LogNote(case="case-2", text="during"), tenant)
         assert (relay.exit_code, worker.exit_code) == (None, None)
         assert [crew.row(one).status for one in (before, during)] == ["prepared", "prepared"]

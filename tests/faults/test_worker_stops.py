@@ -85,7 +85,7 @@ def test_a_worker_that_is_stopped_during_a_request_marks_it_and_ends_in_time(
     # Then it ends by itself soon after the grace time, and has said before that this is in doubt
     assert worker.wait(GRACE_SECONDS + 8), crew.fleet.tail(name)
     assert worker.exit_code == 0
-    assert "the worker was shut down during the call" in crew.fleet.tail(name)
+    assert crew.fleet.has_said(name, "the worker was shut down during the call"), crew.fleet.tail(name)
 
     # And the other one finds what happened, and sends nothing
     row = crew.becomes(one, "confirmed")

@@ -103,7 +103,7 @@ class Site:
 
     def works(self, name: str) -> bool:
         """Whether a worker has started."""
-        return "worker_started" in self.fleet.tail(name)
+        return self.fleet.has_said(name, "worker_started")
 
     def kill(self, name: str) -> None:
         """End a process by SIGKILL."""

@@ -174,7 +174,7 @@ class OnLine:
         elif self.act is Act.TERM:
             site.terminate(name)
             if torn_off:  # its grace time is over before the database answers, and then the connection is lost
-                until(lambda: "torn_off" in site.fleet.tail(name), f"{name} waits no longer")
+                until(lambda: site.fleet.has_said(name, "torn_off"), f"{name} waits no longer")
         elif self.act is not Act.CUT:
             DONE[self.act](site)
         line.release()
@@ -223,7 +223,7 @@ class AtBroker:
             site.stage()
             site.relay()
             if self.act is Act.FILL_REDIS:
-                until(lambda: any("out of memory" in site.fleet.tail(name) for name in site.relays), "the relay notices")
+                until(lambda: any(site.fleet.has_said(name, "out of memory") for name in site.relays), "the relay notices")
                 empty(site)
             return
         site.stage()
@@ -232,7 +232,7 @@ class AtBroker:
         if self.act is Act.FILL_REDIS:
             fill(site)
             name, _ = site.worker()
-            until(lambda: site.works(name) or "OutOfMemory" in site.fleet.tail(name), f"{name} works")
+            until(lambda: site.works(name) or site.fleet.has_said(name, "OutOfMemory"), f"{name} works")
             empty(site)
         elif self.act is Act.DELIVER_AGAIN:
             for _ in range(4):
