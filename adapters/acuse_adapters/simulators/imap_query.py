@@ -62,10 +62,8 @@ def _criterion(key: str, left: list[str], shown: list[Message]) -> Accepts:
 
 
 def _header_contains(name: str, text: str) -> Accepts:
-    def accepts(_: int, message: Message) -> bool:
-        return any(text.lower() in str(value).lower() for value in message.parsed.get_all(name, []))
-
-    return accepts
+    name, text = name.lower(), text.lower()
+    return lambda _, message: name in message.searchable and text in message.searchable[name]
 
 
 def in_set(text: str, shown: list[Message], *, by_uid: bool) -> Accepts:

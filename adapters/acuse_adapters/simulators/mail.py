@@ -11,7 +11,7 @@ import email.policy
 from dataclasses import dataclass
 from email.message import EmailMessage
 from functools import cached_property
-from typing import Any
+from itertools import islice
 
 from acuse_adapters.simulators.simulation import Simulation
 from acuse_adapters.simulators.wire import Answer, Reply, Request
@@ -41,13 +41,26 @@ class Message:
         """The message with readable headers."""
         return email.message_from_bytes(self.raw, policy=email.policy.default)
 
+    @cached_property
+    def searchable(self) -> dict[str, str]:
+        """Its headers as SEARCH compares them: names and values in lower case, the lines of one name below one another.
+
+        Python reads a header anew whenever it is asked for, which would make a search of a few thousand messages take a second.
+        """
+        found: dict[str, str] = {}
+        for name, value in self.parsed.items():
+            found[name.lower()] = f"{found.get(name.lower(), '')}{str(value).lower()}\n"
+        return found
+
 
 class Mail:
     """The store that SMTP fills and IMAP shows; on HTTP it has only the control interface."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._messages: dict[int, Message] = {}
+        self._messages: list[Message] = []
+        self._lag = 0.0
+        self._visible = 0
 
     def store(self, number: int, envelope: Envelope, raw: bytes) -> None:
         """One accepted message is one effect, however many recipients it has."""
@@ -77,15 +90,15 @@ class Mail:
     def journal(self) -> list[Message]:
         """What the mailbox shows now: messages appear `journal_lag_seconds` after they were stored."""
         lag = self._simulation.plan.journal_lag_seconds
-        rows = self._simulation.truth.table("messages").values()
-        return [self._message(row) for row in rows if self._simulation.clock.passed(row["at"], lag)]
-
-    def _message(self, row: dict[str, Any]) -> Message:
-        """Messages never change: each is decoded and parsed once, or look-ups would hold up deliveries."""
-        uid: int = row["uid"]
-        if uid not in self._messages:
-            self._messages[uid] = Message(uid, row["at"], base64.b64decode(row["raw_base64"]))
-        return self._messages[uid]
+        if lag != self._lag:
+            self._lag, self._visible = lag, 0
+        # Messages never change, and appear in the order in which they came: each is looked at once, or the look-ups of a full
+        # mailbox would hold up deliveries.
+        for row in islice(self._simulation.truth.table("messages").values(), len(self._messages), None):
+            self._messages.append(Message(row["uid"], row["at"], base64.b64decode(row["raw_base64"])))
+        while self._visible < len(self._messages) and self._simulation.clock.passed(self._messages[self._visible].at, lag):
+            self._visible += 1
+        return self._messages[: self._visible]
 
     async def serve(self, _: Request) -> Reply:
         """There is no HTTP for clients here."""
