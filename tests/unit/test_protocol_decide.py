@@ -288,3 +288,28 @@ def test_an_upsert_that_the_provider_does_not_guard_waits_until_the_look_shows_e
     started: float, kind: type[Verdict]
 ) -> None:
     assert isinstance(verdict(started + 1, UNGUARDED, reads((started, UNCHANGED))), kind)
+
+
+# A provider that is away.
+
+
+def silence(every: float, count: int) -> list[tuple[float, Finding]]:
+    return [(QUIET + every * n, Unavailable("503")) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("findings", "now", "kind"),
+    [
+        (silence(60, 60), QUIET + 3600, Check),
+        (silence(1800, 48), QUIET + 86399, Check),
+        (silence(1800, 48), QUIET + 86400, Review),
+        # It came back in between: its silence is counted anew, and its answers by themselves
+        ([*silence(1800, 47), (QUIET + 84600, Absent()), (QUIET + 86400, Unavailable("503"))], QUIET + 86401, Check),
+        ([*((QUIET + 60 * n, Absent()) for n in range(7)), *silence(60, 7)], QUIET + 3600, Check),
+        ([*((QUIET + 60 * n, Absent()) for n in range(8)), *silence(60, 1)], QUIET + 3600, Review),
+    ],
+)
+def test_a_look_up_that_fails_is_no_answer_and_a_day_of_them_is_for_a_person(
+    findings: list[tuple[float, Finding]], now: float, kind: type[Verdict]
+) -> None:
+    assert isinstance(verdict(now, contract(lookup=LAGS), reads(*findings)), kind)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from acuse.protocol.contract import Consistency, RetryContract
-from acuse.protocol.finding import Absent, Dated
+from acuse.protocol.finding import Absent, Dated, Unavailable
 from acuse.protocol.state import State
 from acuse.protocol.window import key_usable_until, nothing_in_flight_from
 
@@ -85,6 +85,15 @@ class Case:
         if lookup.consistency is Consistency.STRONG:
             return quiet
         return None if lookup.visible_within is None else quiet + lookup.visible_within.value
+
+    def silent_since(self) -> datetime | None:
+        """Return when the first of the last reads began that all failed; None if the last one was answered."""
+        since = None
+        for read in reversed(self.findings):
+            if not isinstance(read.finding, Unavailable):
+                break
+            since = read.started_at
+        return since
 
     def speaks(self, dated: Dated) -> bool:
         """Say whether a read speaks of the last attempt: one that began before it says nothing about it."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from acuse.protocol.backoff import backoff
 from acuse.protocol.case import AttemptView, Case, OperationView
 from acuse.protocol.contract import Consistency, RetryContract
-from acuse.protocol.finding import Dated, Found, RefusedBefore
+from acuse.protocol.finding import Dated, Found, RefusedBefore, Unavailable
 from acuse.protocol.reason import clock, looked, no_way_out, questions, repeat_means, repeat_waits, why_no_repeat
 from acuse.protocol.state import State
 from acuse.protocol.verdict import Basis, Check, Confirm, Reject, Requeue, Retry, Review, Verdict
@@ -21,7 +21,10 @@ READS_APART = timedelta(seconds=5)
 """Two reads of a lagging look-up count as two only if they started this far apart: one cache answers both otherwise."""
 
 MOST_READS = 8
-"""So many inconclusive reads after every bound has passed, then a person looks."""
+"""So many inconclusive answers after every bound has passed, then a person looks."""
+
+LONGEST_SILENCE = timedelta(days=1)
+"""A look-up that fails is no answer: the provider is away and comes back. After so long without one, a person looks."""
 
 FIRST_LOOK = timedelta(seconds=1)
 LONGEST_LOOK = timedelta(minutes=30)
@@ -136,8 +139,9 @@ def _by_waiting(case: Case) -> Verdict:
     if not case.can_look:
         return Review(no_way_out(case), questions(case))
     bound = case.readable_from()
-    reads = [f for f in case.findings if bound is None or f.started_at >= bound]
-    if len(reads) >= MOST_READS:
+    answers = [f for f in case.findings if not isinstance(f.finding, Unavailable) and (bound is None or f.started_at >= bound)]
+    silent_since = case.silent_since()
+    if len(answers) >= MOST_READS or (silent_since is not None and case.now - silent_since >= LONGEST_SILENCE):
         return Review(f"{looked(case)}. {repeat_means(case)}", questions(case))
     at = _next_look(case)
     if bound is not None and case.now < bound:
