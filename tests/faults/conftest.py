@@ -21,8 +21,8 @@ def hire(ledger_url: str, redis_url: str, tmp_path: Path) -> Iterator[Callable[.
     """Makes crews that go home with the test. What others left behind in the ledger is none of their business."""
     crews: list[Crew] = []
 
-    def made(broker: str = redis_url, **settings: str) -> Crew:
-        crew = Crew(tmp_path / f"crew-{len(crews)}", ledger_url, broker, f"acuse-test-{uuid4().hex[:12]}", **settings)
+    def made(broker: str = redis_url, database: str = ledger_url, **settings: str) -> Crew:
+        crew = Crew(tmp_path / f"crew-{len(crews)}", database, broker, f"acuse-test-{uuid4().hex[:12]}", **settings)
         crews.append(crew)
         return crew
 
