@@ -7,7 +7,22 @@ from typing import Any
 
 import structlog
 
-from acuse.protocol import Accepted, Basis, Concerns, Confirm, NotSent, Outcome, Reject, Requeue, Retry, State, decide, settlement
+from acuse.protocol import (
+    Accepted,
+    Basis,
+    Concerns,
+    Confirm,
+    NotSent,
+    Outcome,
+    Reject,
+    Requeue,
+    Retry,
+    Review,
+    State,
+    Verdict,
+    decide,
+    settlement,
+)
 from acuse.protocol.outcome import Health, health
 from acuse.store.claim import Claimed
 from acuse.store.dispatch import Dispatched, chain_taken
@@ -141,15 +156,31 @@ class Carrier:
         if view is None or view.operation.state.final:
             return
         verdict = decide(view.operation, view.attempts, declared.contract, view.findings, view.at)
-        _log.info("verdict", verdict=type(verdict).__name__.lower(), why=verdict.reason)
         if isinstance(verdict, Retry):
+            _log.info("verdict", verdict="retry", why=verdict.reason)
             step = self._attempt if claimed.pin is not None else self._first
             await step(claimed, adapter, declared, operation, verdict.basis, view.version)
             return
+        if not await self._apply(claimed, view, verdict):
+            await self.give_back(claimed)  # it judged something that has changed: decide again
+
+    async def _concluded(self, claimed: Claimed, declared: AdapterAction[Any]) -> None:
+        """Decide about what is prepared again although it happened, from what is on record. The claim has ended."""
+        view = await self._book.view(claimed.id)
+        if view is None or view.operation.state.final:
+            return
+        verdict = decide(view.operation, view.attempts, declared.contract, view.findings, view.at)
+        if isinstance(verdict, Confirm):
+            await self._apply(claimed, view, verdict)
+        elif isinstance(verdict, Review) and verdict.incident is not None:  # what was found is contradicted too
+            await firmly(self._book.incident(claimed.id, verdict.incident, {}))
+
+    async def _apply(self, claimed: Claimed, view: View, verdict: Verdict) -> bool:
+        """Write a verdict down, and count it. False: the record has changed since `view`."""
+        _log.info("verdict", verdict=type(verdict).__name__.lower(), why=verdict.reason)
         applied, _ = await firmly(self._book.apply(claimed.id, view.version, verdict))
         if applied is None:
-            await self.give_back(claimed)  # it judged something that has changed: decide again
-            return
+            return False
         if isinstance(verdict, Confirm):
             self._settled(claimed, "confirmed", "evidence")
             self._counters.prevented.labels(kind="evidence").inc()
@@ -157,6 +188,7 @@ class Carrier:
             self._settled(claimed, "rejected", "evidence")
         elif isinstance(verdict, Requeue):
             self._counters.deferred.labels(why="absent").inc()
+        return True
 
     async def _looked(
         self, claimed: Claimed, adapter: Adapter, declared: AdapterAction[Any], operation: Operation[Any]
@@ -221,6 +253,9 @@ class Carrier:
             await self._moments(Moment.DISPATCHED, claimed)
             return dispatched
         self._counters.gated.labels(gate=dispatched.gate).inc()
+        if dispatched.gate == "found_before":
+            await self._concluded(claimed, declared)
+            return None
         if dispatched.gate in {"fenced", "moved"}:
             self._counters.prevented.labels(kind="fenced").inc()
         if dispatched.state is State.REJECTED:

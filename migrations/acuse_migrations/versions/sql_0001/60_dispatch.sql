@@ -85,6 +85,7 @@ begin
            due_at = case when v_put_off is not null then coalesce(p_due_at, v_now + interval '30 s')
                          when p_gate = 'approval_pending' then acuse.approval_awaited_until(o)
                          when p_gate = 'claim_too_short' then v_now
+                         when p_gate = 'found_before' then v_now + interval '30 s'   -- whoever asked decides at once
                          when p_gate = 'stale_verdict' then v_now end   -- a late answer cleared the doubt under the verdict
      where id = o.id returning * into o;
   end if;
@@ -127,6 +128,10 @@ begin
 
   v_now := clock_timestamp();
   v_gate := case
+    -- It was sent before, and an absence cleared it, and then the provider told of it: the absence was wrong.
+    when o.status = 'prepared' and o.attempts > 0 and exists (
+           select 1 from evidence e where e.operation_id = o.id and e.finding = 'found' and e.source <> 'operator'
+              and (e.detail->>'content_matches')::boolean is distinct from false) then 'found_before'
     when o.claim_until < v_now + p_deadline then 'claim_too_short'
     when o.status = 'unknown' and o.version <> p_version then 'stale_verdict'
     when o.status = 'unknown' and p_basis = 'same_key' and (o.retry_until is null or o.retry_until < v_now) then 'window_closed'

@@ -6,7 +6,7 @@ create function acuse.record_evidence(p_id uuid, p_source text, p_source_id text
   language plpgsql volatile set search_path = acuse, pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  o operation%rowtype; v_now timestamptz; v_fresh boolean; v_constraint text;
+  o operation%rowtype; v_now timestamptz; v_fresh boolean; v_news boolean; v_constraint text;
 begin
   set local synchronous_commit = on;
   set local idle_in_transaction_session_timeout = '60 s';   -- as in claim
@@ -32,7 +32,14 @@ begin
     return query select false, o.version, o.status;   -- the same source said the same thing before
     return;
   end if;
-  update operation t set version = t.version + 1, updated_at = v_now where t.id = p_id returning * into o;
+  -- What binds is news, also for what waits for a person or for a later look: it is decided again. Whoever holds a claim decides
+  -- anyway, by the version.
+  v_news := p_finding in ('found', 'refused_before') and o.claim_until is null
+            and (o.status = 'unknown' or o.status = 'prepared' and o.attempts > 0);
+  update operation t set version = t.version + 1, updated_at = v_now,
+         due_at = case when v_news then v_now else t.due_at end, held = case when not v_news then t.held end,
+         handovers = case when v_news then 0 else t.handovers end
+   where t.id = p_id returning * into o;
   insert into ledger (operation_id, version, at, kind, from_status, to_status, by, actor, reason, attempt)
     values (p_id, o.version, v_now, 'evidence', o.status, o.status, 'evidence', p_source, p_finding, p_attempt);
   return query select true, o.version, o.status;
