@@ -50,6 +50,7 @@ class WorkerProcess:
         self._moments = moments
         self._stop = threading.Event()
         self._database: AsyncEngine | None = None
+        self._ledger = ""
         self.counters = Counters()
         self._check()
         self._life = EngineLife(self._build, self._close, settings.grace_seconds)
@@ -111,12 +112,10 @@ class WorkerProcess:
     async def _build(self) -> Engine:
         threads, wanted = self._settings.worker_threads, self._settings.worker_concurrency
         self._database = async_engine(self._settings.database_url, pool_size=max(4, min(threads * 2, 20)), name="acuse-worker")
-        async with self._database.begin() as connection:
-            ledger = await connection.run_sync(check_schema)
         engine = Engine(
             Book(self._database, timedelta(seconds=self._settings.lease_seconds)),
             self._registry,
-            ledger=ledger,
+            ledger=self._ledger,  # was read while we waited for the database, which may be away again
             concurrency=wanted,
             counters=self.counters,
             moments=self._moments,
@@ -151,7 +150,7 @@ class WorkerProcess:
         engine = sync_engine(self._settings.database_url, pool_size=2, name="acuse-worker start")
         try:
             with engine.connect() as connection:
-                check_schema(connection)
+                self._ledger = check_schema(connection)
             between = look_between(engine)
         finally:
             engine.dispose()
