@@ -99,7 +99,8 @@ def record(
     """Write a finding under the row lock and raise the record version. None if there is no such operation.
 
     `source` is `receipt`, `lookup`, `webhook` or `operator`; `source_id` the source's own unique id. A finding that
-    contradicts what is settled opens an incident in the same transaction, and moves nothing.
+    contradicts what is settled opens an incident in the same transaction, and moves nothing. One that binds (found, refused)
+    makes an operation due that was sent and that nobody holds, so that it is decided again, also if it waits for a person.
     """
     row = connection.execute(
         _RECORD,
