@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from agent_bench import AgentBench
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 
 from acuse.agents import Outcome, Resumed, Risk, ToolCall
 
@@ -74,7 +74,8 @@ class Agent(AgentBench):
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """Does not wait for the disk: the server stays up, and there are a thousand commits."""
-    made = create_engine(database_url, connect_args={"options": "-c synchronous_commit=off"})
+    made = create_engine(database_url, connect_args={"prepare_threshold": None})
+    event.listen(made, "begin", lambda connection: connection.exec_driver_sql("set local synchronous_commit = off"))
     yield made
     made.dispose()
 

@@ -482,7 +482,8 @@ async def test_an_hour_s_outage_leaves_a_handful_in_doubt_and_loses_nothing(benc
     )
     waiting = due(bench)
     await bench.carry(waiting[0])
-    await bench.carry(*waiting[1:])
+    while waiting := due(bench):  # on a slow machine the last of them wait until their claim is too short, and are due again
+        await bench.carry(*waiting)
     confirmed = sum(bench.state(one) is State.CONFIRMED for one in several)
     assert confirmed == staged - in_doubt
 

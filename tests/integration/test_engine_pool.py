@@ -103,6 +103,7 @@ def role_with_few_connections(engine: Engine, url: str, limit: int) -> Iterator[
 
 
 @pytest.mark.case("R052")
+@pytest.mark.session("it counts those of one role; a pooler has its own")
 async def test_a_server_without_a_connection_to_spare_after_the_call_gets_the_outcome_later(
     bench: Bench, engine: Engine, database_url: str
 ) -> None:

@@ -19,6 +19,8 @@ from acuse_adapters.explore.wish import Wish
 SCHEDULES = int(os.environ.get("ACUSE_TEST_SCHEDULES", "100"))
 FIRST_SEED = 1
 
+pytestmark = pytest.mark.session("it steps statement by statement through sessions with settings of their own")
+
 FOUND = sorted((Path(__file__).parent / "explored").glob("*.json"))
 """Schedules that found a planted mistake (tests/mutants/explore-*.patch), shortened, as `acuse explore --json` has them."""
 
