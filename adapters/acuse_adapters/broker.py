@@ -43,6 +43,10 @@ class WorkerBroker(RedisBroker):
     What nobody can read would end the consumer, and again each time it is fetched: it is thrown away when it comes.
     """
 
+    def close(self) -> None:
+        """Close its connections, which Dramatiq leaves to the garbage collector."""
+        self.client.close()
+
     def be_heard(self) -> None:
         """Say that this worker lives. Dramatiq does so only when it fetches or acknowledges."""
         self.client.zadd(f"{self.namespace}:__heartbeats__", {self.broker_id: current_millis()})

@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import timedelta
 
 import redis
@@ -60,7 +61,7 @@ class WorkerProcess:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or until `stop`. Returns the exit code."""
-        with stopped_by_signals(self._stop):
+        with stopped_by_signals(self._stop), closing(self._broker):
             return self._run()
 
     def _run(self) -> int:
@@ -85,7 +86,6 @@ class WorkerProcess:
         self._stop.wait()
         _log.info("worker_stopping", grace_seconds=self._settings.grace_seconds)
         worker.stop(timeout=THREADS_SECONDS * 1000)
-        self._broker.close()
         _log.info("worker_stopped")
         return 0
 
