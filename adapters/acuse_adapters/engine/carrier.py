@@ -155,9 +155,8 @@ class Carrier:
         view = await self._looked(claimed, adapter, declared, operation)
         if view is None or view.operation.state.final:
             return
-        verdict = decide(view.operation, view.attempts, declared.contract, view.findings, view.at)
+        verdict = self._decided(declared, view)
         if isinstance(verdict, Retry):
-            _log.info("verdict", verdict="retry", why=verdict.reason)
             step = self._attempt if claimed.pin is not None else self._first
             await step(claimed, adapter, declared, operation, verdict.basis, view.version)
             return
@@ -169,15 +168,19 @@ class Carrier:
         view = await self._book.view(claimed.id)
         if view is None or view.operation.state.final:
             return
-        verdict = decide(view.operation, view.attempts, declared.contract, view.findings, view.at)
+        verdict = self._decided(declared, view)
         if isinstance(verdict, Confirm):
             await self._apply(claimed, view, verdict)
         elif isinstance(verdict, Review) and verdict.incident is not None:  # what was found is contradicted too
             await firmly(self._book.incident(claimed.id, verdict.incident, {}))
 
+    def _decided(self, declared: AdapterAction[Any], view: View) -> Verdict:
+        verdict = decide(view.operation, view.attempts, declared.contract, view.findings, view.at)
+        _log.info("verdict", verdict=type(verdict).__name__.lower(), why=verdict.reason)
+        return verdict
+
     async def _apply(self, claimed: Claimed, view: View, verdict: Verdict) -> bool:
         """Write a verdict down, and count it. False: the record has changed since `view`."""
-        _log.info("verdict", verdict=type(verdict).__name__.lower(), why=verdict.reason)
         applied, _ = await firmly(self._book.apply(claimed.id, view.version, verdict))
         if applied is None:
             return False
