@@ -54,13 +54,13 @@ def test_processes_behind_a_pooler_carry_effects_out_look_doubts_up_and_leave_no
             crew.becomes(one, "confirmed")
         assert [len(crm.effects(f"op_{one.hex}")) for one in [*lost, *plain]] == [1] * 23
 
-        # And the reply to a killed worker's request is found out by the other one
+        # And what a request came to whose worker was killed is found out by a new one
         crm.hold("after_apply")
         one = crew.stage(LogNote(case="killed", text="killed"), tenant)
         crm.wait_held()
-        for name, child in workers:
-            if child.exit_code is None:
-                crew.fleet.kill(name)
+        assert [child.exit_code for _, child in workers] == [None, None]
+        for name, _ in workers:
+            crew.fleet.kill(name)
         crm.release(disarm=True)
         crew.worker()
         crew.let_claims_expire(one)

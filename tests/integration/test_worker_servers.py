@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import redis
 from eventually import eventually, running
 from scripted_provider import BARE, Provider, ScriptedAdapter
 from sqlalchemy import Engine, create_engine, make_url, text
@@ -54,3 +55,19 @@ def test_a_database_that_goes_away_again_while_a_worker_starts_does_not_end_it(
             with server.connect() as connection:
                 connection.execute(text(_OPEN.format(name)))
     assert ended == [0]
+
+
+def test_a_worker_that_has_ended_keeps_no_connection_to_redis(database_url: str, redis_url: str, namespace: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+
+        def connected() -> set[str]:
+            return {one["addr"] for one in client.client_list()}
+
+        before = connected()
+        settings = Settings(database_url=database_url, redis_url=redis_url, redis_namespace=namespace)
+        process = WorkerProcess(settings, Registry([ScriptedAdapter(Provider(), BARE)]))
+        with capture_logs() as logs, running(lambda _stop: process.run() and None):
+            eventually(lambda: [entry for entry in logs if entry["event"] == "worker_started"])
+            assert connected() > before
+            process.stop()
+        eventually(lambda: connected() <= before)
